@@ -56,6 +56,10 @@ pub fn may_return(
             Flow::Branch(target, _) => (true, Some(target)),
             Flow::Jump(target) => (false, Some(target)),
             Flow::Call(_) if instructions.after_padding(index).is_none() => continue,
+            // Code that is called within the function may drop the return address, and return for the function.
+            Flow::Call(Some(target)) if code.offset_of(target).is_some_and(|offset| offset != 0) => {
+                (true, Some(Some(target)))
+            }
             Flow::Call(Some(target)) => {
                 calls.push_back((target, Some(index + 1)));
                 continue;

@@ -78,6 +78,56 @@ fn parts_that_are_jumped_to_are_fragments() {
     }
 }
 
+/// A call can lead to an exported function, so its first row is judged. A local part of a linked file may be jumped to.
+#[test]
+#[ignore = "needs the reference tools"]
+fn an_exported_function_is_called() {
+    let tools = Tools::find();
+    let wrong = PART.replace("\tENTER\n", "").replace(
+        "part:\n",
+        "part:\n\t.cfi_startproc\n\tret\n\t.cfi_endproc\n\t.size part, . - part\n\t.type other, @function\nother:\n",
+    );
+    let wrong = wrong.replace("\t.size part, . - part\n\t.section", "\t.section");
+    is(&found(&tools, "local", &wrong, true), &[]);
+    let exported = wrong.replace("\t.type other", "\t.globl other\n\t.type other");
+    is(&found(&tools, "exported", &exported, true), &[("other", "entry"), ("other+0x3", "return")]);
+}
+
+/// A thunk drops the return address of a call within the function and returns, so its callers go on.
+#[test]
+#[ignore = "needs the reference tools"]
+fn a_function_that_ends_in_a_thunk_returns() {
+    let tools = Tools::find();
+    let text = "\
+\t.text
+\t.type s, @function
+s:
+\t.cfi_startproc
+\tcall 2f
+1:\tpause
+\tlfence
+\tjmp 1b
+2:\tlea 8(%rsp), %rsp
+\tret
+\t.cfi_endproc
+\t.size s, . - s
+\t.globl top
+\t.type top, @function
+top:
+\t.cfi_startproc
+\tcall s
+\t.cfi_def_cfa_offset 64
+\tnop
+\tcall s
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.size top, . - top
+";
+    let found = found(&tools, "thunk", text, true);
+    assert!(found.iter().any(|(symbol, _)| symbol.starts_with("top")), "{found:?}");
+}
+
 /// An unreachable end of a function runs into a fragment of another function.
 #[test]
 #[ignore = "needs the reference tools"]

@@ -169,6 +169,49 @@ fn calls_lead_to_functions_of_a_stripped_program() {
     assert!(verified.contains("judged by code: functions without CFI"), "{verified}");
 }
 
+/// A call may never return, and another function may start behind it. Only a path back, or to a return, shows that the
+/// code goes on.
+#[test]
+#[ignore = "needs gcc and strip"]
+fn a_function_ends_at_a_call_that_may_not_return() {
+    [("cc", "gcc"), ("strip", "binutils")].iter().for_each(|(tool, package)| needs::program(tool, package));
+    let directory = scratch("synthesize-lost-call");
+    let text = "\
+\t.text
+\t.globl spawn
+\t.type spawn, @function
+spawn:\tpush %rbx
+\tsub $0x270, %rsp
+\tlea child(%rip), %rdi
+\tcall *%rax
+\tcmp $3, %eax
+\tjne 1f
+\tadd $0x270, %rsp
+\tpop %rbx
+\tret
+1:\tcall fail
+\t.p2align 4
+child:\tpush %rbp
+\tmov %rsp, %rbp
+2:\tcall *%rax
+\tjmp 2b
+\t.p2align 4
+\t.globl fail
+\t.type fail, @function
+fail:\tud2
+";
+    let (source, library) = (directory.join("spawn.s"), directory.join("spawn.so"));
+    std::fs::write(&source, text).unwrap();
+    let run = |command: &mut Command| assert!(command.status().unwrap().success(), "{command:?}");
+    run(Command::new("cc").args(["-shared", "-nostdlib", "-o"]).args([&library, &source]));
+    run(Command::new("strip").arg(&library));
+    let with = directory.join("with.so");
+    printed(0, &[library.to_str().unwrap(), "--synthesize", "-o", with.to_str().unwrap()]);
+    let dumped = printed(0, &["dump", with.to_str().unwrap()]);
+    // The instructions from `spawn` to the call of `fail` have 36 bytes.
+    assert!(dumped.contains("size = 36 bytes"), "{dumped}");
+}
+
 /// Returns the text of a function that the next one calls. Every third has a frame, every fifth has two returns.
 fn function(number: usize) -> String {
     let before = number.checked_sub(1).map_or("a + sink".to_owned(), |before| format!("f{before}(a + sink)"));

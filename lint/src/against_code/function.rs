@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use cfipack_code::{
-    Analysis, CallSite, Code, Disassembler, Doubt, Entry, Finding, Flow, FullRow, Instructions, Judge,
-    Judgement, Memory as _, Rows, State, Value, Ways, landing_pads,
+    Analysis, CallSite, Code, Condition, Disassembler, Doubt, Entry, Finding, Flow, FullRow, Instructions,
+    Judge, Judgement, Memory as _, Rows, State, Value, Ways, landing_pads,
 };
 use cfipack_format::{Address, Arch, Cfa, CfaWords, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
@@ -114,6 +114,9 @@ pub struct Leaving {
     /// True if the target comes from a jump table. If we read past the end of a jump table, we get targets of another
     /// function's table.
     pub is_from_table: bool,
+    /// True if the jump checks a bound, like the jump to the default of a switch. If the default is unreachable, GCC lets
+    /// the jump lead behind the function's cold code, where another fragment can start.
+    pub is_default: bool,
 }
 
 /// A way into a function from another function.
@@ -127,6 +130,8 @@ pub struct Way {
     pub state: State,
     /// True if the target comes from a jump table, as in [`Leaving`].
     pub is_from_table: bool,
+    /// True if the jump, as in [`Leaving`], leads to the function's start.
+    pub is_default: bool,
 }
 
 /// The result of evaluating a function's CFI with gimli, besides its rows.
@@ -185,7 +190,15 @@ impl<'l, 'f> Linter<'l, 'f> {
             let own: Vec<_> = entries.iter().filter(|way| way.from == *source).cloned().collect();
             self.follow(function, &own, is_called, &evaluated)
         });
-        single.find(|outcome| outcome.findings.is_empty()).unwrap_or(outcome)
+        if let Some(right) = single.find(|outcome| outcome.findings.is_empty()) {
+            return right;
+        }
+        let real: Vec<_> = entries.iter().filter(|way| !way.is_default).cloned().collect();
+        if real.len() == entries.len() {
+            outcome
+        } else {
+            self.follow(function, &real, is_called, &evaluated)
+        }
     }
 
     /// Compares the rows in `self.rows` with the function's code.
@@ -395,7 +408,12 @@ impl<'l, 'f> Linter<'l, 'f> {
             let after = analysis.after(state, &analysis.instructions().as_slice()[exit.index], true);
             let stack = after.get(self.arch, self.arch.stack_pointer());
             if stack != entry && stack != Value::Unknown {
-                exits.push(Leaving { target, state: after, is_from_table: exit.is_from_table });
+                let is_default = matches!(
+                    analysis.instructions().as_slice()[exit.index].flow,
+                    Flow::Branch(_, Condition::Above | Condition::AtLeast)
+                );
+                let is_from_table = exit.is_from_table;
+                exits.push(Leaving { target, state: after, is_from_table, is_default });
             }
         });
         exits

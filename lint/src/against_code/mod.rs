@@ -109,12 +109,13 @@ pub fn lint(
         }
         let mut again = Vec::new();
         for (index, mut outcome) in round.drain(..).zip(done) {
-            for Leaving { target, state, is_from_table } in std::mem::take(&mut outcome.exits) {
+            for Leaving { target, state, is_from_table, is_default } in std::mem::take(&mut outcome.exits) {
                 let Some(other) = around(&functions, target) else { continue };
                 let offset = (target.0 - functions.as_slice()[other].start.0) as u32;
                 if outcomes_wait(&outcomes, other, index) {
                     let list = entries.entry(other).or_default();
-                    let way = Way { from: index, offset, state, is_from_table };
+                    let is_default = is_default && offset == 0;
+                    let way = Way { from: index, offset, state, is_from_table, is_default };
                     // Most jumps from one function to another leave with the same state, and so they do in each round.
                     if list.len() < MAX_ENTRIES && !list.contains(&way) {
                         list.push(way);
@@ -138,7 +139,8 @@ pub fn lint(
     }
     // The row at the start of these functions is not the row after a call. Only a call shows that it should be.
     let needs_call = |outcome: &Option<Outcome>| outcome.as_ref().is_some_and(|outcome| outcome.needs_call);
-    let is_exported = |start| file.kind() == Kind::Relocatable && symbols.is_global(start);
+    let is_object = file.kind() == Kind::Relocatable;
+    let is_exported = |start| symbols.is_global(start) && (is_object || symbols.is_function(start));
     let called = all.iter().copied().filter(|index| {
         let start = functions.as_slice()[*index].start;
         let symbol = || symbols.lookup(start).filter(|symbol| symbol.offset == 0);
@@ -160,7 +162,8 @@ pub fn lint(
     lint.records = records::check(file, sections, &symbols, &memory)?;
     // The code of a function runs into an FDE that starts late, so the start of the FDE is no entry.
     let uncovered = lint.records.iter().filter(|record| record.kind == RecordKind::Uncovered);
-    let entered: HashSet<_> = uncovered.map(|record| record.wrong.end).collect();
+    let ends = uncovered.map(|record| record.wrong.end);
+    let entered: HashSet<_> = ends.filter(|end| !symbols.is_function(*end)).collect();
     for (function, outcome) in functions.as_slice().iter().zip(outcomes) {
         let Some(mut outcome) = outcome.filter(|_| wanted(function.start)) else { continue };
         if entered.contains(&function.start) {

@@ -155,7 +155,8 @@ pub fn resumed(analysis: &Analysis<'_>) -> Vec<u32> {
 /// The most instructions that are followed to see where the code after a call leads.
 const MAX_AFTER_CALL: usize = 1 << 12;
 
-/// Returns the offsets of calls after which no path returns, leaves the code, or leads back to the call or before it. If
+/// Returns the offsets of calls after which no path returns, leaves the code, or leads back to the call or before it. A jump
+/// through a table shows nothing, because the table may belong to another function after the call. If
 /// the code is only the first part of a function, a path that reaches its end leaves it.
 pub fn lost_calls(analysis: &Analysis<'_>, is_part: bool) -> Vec<u32> {
     let all = analysis.instructions().as_slice();
@@ -169,11 +170,8 @@ pub fn lost_calls(analysis: &Analysis<'_>, is_part: bool) -> Vec<u32> {
             if !seen.insert(index) {
                 continue;
             }
-            let may_leave = match all[index].flow {
-                Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) => true,
-                Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::Jump(_) | Flow::Stop => false,
-            };
-            if may_leave || exits.contains(&index) || is_part && index + 1 == all.len() {
+            let is_last = is_part && index + 1 == all.len();
+            if all[index].flow == Flow::Return || exits.contains(&index) || is_last {
                 return true;
             }
             waiting.extend(analysis.next(index).into_iter().flatten());

@@ -119,14 +119,16 @@ impl<'s, 'f> Search<'s, 'f> {
         let paths = self.paths(function.start, function.end)?;
         let end = function.start.offset(paths.end as i64);
         let (rest, _) = self.memory.code(end, function.end.0 - end.0).unwrap_or_default();
-        let is_cut = paths.end != 0 && !padding::is_padding(self.arch, rest) && !self.is_whole(function);
+        let is_cut = paths.end != 0
+            && !padding::is_padding(self.arch, rest)
+            && !self.is_whole(function, &paths.noreturn);
         let part = is_cut.then(|| (end, paths.noreturn.clone()));
         self.keep(paths);
         part
     }
 
-    /// Returns whether a function can have rows as a whole, by itself.
-    fn is_whole(&mut self, function: &Range<Address>) -> bool {
+    /// Returns whether a function can have rows as a whole, by itself, if the calls `noreturn` do not return.
+    fn is_whole(&mut self, function: &Range<Address>, noreturn: &[u32]) -> bool {
         let size = function.end.0 - function.start.0;
         let Some((bytes, relocated)) =
             self.memory.code(function.start, size).filter(|_| size <= MAX_FUNCTION)
@@ -135,7 +137,7 @@ impl<'s, 'f> Search<'s, 'f> {
         };
         let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
         self.decoded.decode(&code);
-        let mut analysis = follow(code, &self.decoded, self.memory, &[]);
+        let mut analysis = follow(code, &self.decoded, self.memory, noreturn);
         analysis.fragments().is_empty() && analysis.leaves_like_a_function()
     }
 
