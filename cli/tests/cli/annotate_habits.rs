@@ -605,3 +605,30 @@ f:
     assert!(report.contains("1 function annotated"), "{report}");
     assert!(annotated.contains("\tfinish\n\t.cfi_endproc\n\t.data\n"), "{annotated}");
 }
+
+/// The assembler would repeat directives in a body that it repeats.
+#[test]
+#[ignore = "needs the reference tools"]
+fn no_directives_are_repeated() {
+    let tools = Tools::find();
+    let text = "
+\t.text
+\t.type f, @function
+f:
+\t.rept 2
+\tpush %rbx
+\tpop %rbx
+\t.endr
+\tret
+\t.type g, @function
+g:
+\t.rept 2
+\tnop
+\t.endr
+\tret
+";
+    let (annotated, report) = annotate(&tools, X86, text, text);
+    assert!(report.contains("f: not annotated: repeated-line (push)"), "{report}");
+    assert!(report.contains("g: not annotated: inside-a-line (nop)"), "{report}");
+    assert!(!annotated.contains(".rept 2\n\t.cfi_"), "{annotated}");
+}

@@ -29,6 +29,7 @@ use cfipack_format::Address;
 use self::directives::directives;
 use self::lines::{SourceLine, source_lines};
 use self::places::{Place, Source};
+use self::statements::repeated_lines;
 use crate::sources::{self, line_sections};
 use crate::synthesized;
 use crate::{Error, FileMemory};
@@ -138,10 +139,17 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     let source = Source::new(file.arch(), text, &lines, &memory, table, is_own);
     let annotator = Annotator { file, memory: &memory, source: &source, symbols: file.symbols()? };
     let synthesized::Described { functions, others } = synthesized::described(file, &sections)?;
+    let repeated = repeated_lines(text, &lines);
     let (mut annotations, mut omitted) = (Vec::new(), Vec::new());
     for (range, rows) in functions {
         let insertions = match rows {
-            Ok(rows) => annotator.insertions(&range, &rows).map_err(|omission| (omission, 0)),
+            Ok(rows) => annotator
+                .insertions(&range, &rows)
+                .and_then(|insertions| {
+                    let is_repeated = insertions.iter().any(|one| repeated.contains(&one.place.line));
+                    if is_repeated { Err(Omission::InsideLine) } else { Ok(insertions) }
+                })
+                .map_err(|omission| (omission, 0)),
             Err(Refused { omission, offset }) => Err((Omission::Code(omission), offset)),
         };
         match insertions {

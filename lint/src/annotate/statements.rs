@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use cfipack_format::{Arch, Family};
 
+use super::lines::SourceLine;
+
 /// Returns the names of the macros of a source, including macros of the C preprocessor.
 pub fn macros(text: &[u8]) -> BTreeSet<&[u8]> {
     text.split(|byte| *byte == b'\n').filter_map(macro_name).collect()
@@ -246,3 +248,22 @@ const ALIASES_X86: &[&[&str]] = &[
     &["jmp", "ljmp"],
     &["retf", "lret", "lretq"],
 ];
+
+/// Returns the lines, from 0, whose text the assembler repeats (`.rept`, `.irp`, `.irpc`). Directives there would be
+/// repeated too.
+pub fn repeated_lines(text: &[u8], lines: &[SourceLine]) -> BTreeSet<usize> {
+    let (mut depth, mut repeated) = (0_u32, BTreeSet::new());
+    for (number, line) in lines.iter().enumerate() {
+        if depth != 0 {
+            repeated.insert(number);
+        }
+        for statement in &line.statements {
+            match word(&text[statement.clone()]) {
+                b".rept" | b".irp" | b".irpc" => depth += 1,
+                b".endr" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+    repeated
+}
