@@ -70,6 +70,9 @@ fn parts_that_are_jumped_to_are_fragments() {
         // The first row of the part has a frame of another size.
         let size = PART.replace("offset 16\n\t.cfi_offset %rbx, -16\n\txor", "offset 24\n\txor");
         is(&found(&tools, "size", &size.replace("ENTER", "je part"), linked), &[("part", "branch")]);
+        // The default of a switch may be unreachable, and then its jump may lead to another function's part.
+        let default = size.replace("ENTER", "cmp $3, %edi\n\tja part");
+        is(&found(&tools, "default", &default, linked), &[]);
         // The part has no row after `pop`.
         let (function, part) = PART.split_once("\t.section").unwrap();
         let part = part.replace("\t.cfi_def_cfa_offset 8\n", "");
@@ -91,6 +94,34 @@ fn an_exported_function_is_called() {
     is(&found(&tools, "local", &wrong, true), &[]);
     let exported = wrong.replace("\t.type other", "\t.globl other\n\t.type other");
     is(&found(&tools, "exported", &exported, true), &[("other", "entry"), ("other+0x3", "return")]);
+}
+
+/// The FDE of `f` ends early. The next function has a symbol, so its own fault is found.
+#[test]
+#[ignore = "needs the reference tools"]
+fn a_short_fde_hides_no_fault_of_the_next_function() {
+    let tools = Tools::find();
+    let text = "\
+\t.text
+\t.type f, @function
+f:
+\t.cfi_startproc
+\tnop
+\t.cfi_endproc
+\tret
+\t.size f, . - f
+\t.type g, @function
+g:
+\t.cfi_startproc
+\tpush %rbx
+\tpop %rbx
+\tret
+\t.cfi_endproc
+\t.size g, . - g
+";
+    let found = found(&tools, "short", text, true);
+    let has = |symbol: &str, kind: &str| found.contains(&(symbol.to_string(), kind.to_string()));
+    assert!(has("f+0x1", "uncovered") && has("g", "no-row"), "{found:?}");
 }
 
 /// A thunk drops the return address of a call within the function and returns, so its callers go on.

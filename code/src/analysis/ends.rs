@@ -72,8 +72,7 @@ impl Analysis<'_> {
         ends
     }
 
-    /// Returns whether a path leads from an instruction to one of the `ends`, and passes none of the instructions in
-    /// `avoided`.
+    /// Returns whether a path leads from an instruction to an end in `ends`, and does not pass an instruction in `avoided`.
     fn leads_to(&self, ends: &[bool], first: usize, avoided: &BTreeSet<usize>) -> bool {
         let mut seen: Vec<bool> = (0..ends.len()).map(|index| avoided.contains(&index)).collect();
         let mut waiting = vec![first];

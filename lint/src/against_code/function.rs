@@ -1,7 +1,5 @@
 //! Compares one function's CFI with its code.
 
-use std::collections::HashSet;
-
 use cfipack_code::{
     Analysis, CallSite, Code, Condition, Disassembler, Doubt, Entry, Finding, Flow, FullRow, Instructions,
     Judge, Judgement, Memory as _, Rows, State, Value, Ways, landing_pads,
@@ -10,6 +8,7 @@ use cfipack_format::{Address, Arch, Cfa, CfaWords, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
 
 use super::Found;
+use super::targets::Targets;
 use crate::FileMemory;
 use crate::returns::{Imports, Returns};
 
@@ -40,41 +39,6 @@ pub struct Linter<'l, 'f> {
     red_zone: u32,
     /// The targets of calls and jumps of all functions that were compared.
     pub targets: Targets,
-}
-
-/// The targets of direct calls and jumps.
-#[derive(Default)]
-pub struct Targets {
-    /// Targets of calls.
-    pub called: HashSet<Address>,
-    /// Targets of jumps and branches.
-    pub jumped: HashSet<Address>,
-}
-
-impl Targets {
-    fn add(&mut self, code: &Code<'_>, instructions: &Instructions) {
-        for instruction in instructions.as_slice() {
-            match instruction.flow {
-                Flow::Call(Some(target)) => self.called.insert(target),
-                Flow::Jump(Some(target)) | Flow::Branch(Some(target), _) if can_start(code, target) => {
-                    self.jumped.insert(target)
-                }
-                _ => continue,
-            };
-        }
-    }
-
-    /// Returns whether a call leads to an address: a direct call, or a call from another object if `is_exported` returns
-    /// true and no jump leads there.
-    pub fn has_call_to(&self, address: Address, is_exported: &dyn Fn(Address) -> bool) -> bool {
-        self.called.contains(&address) || (is_exported(address) && !self.jumped.contains(&address))
-    }
-}
-
-/// Returns whether a function can start at an address: it is the start of `code` or outside of it.
-fn can_start(code: &Code<'_>, address: Address) -> bool {
-    let offset = address.0.wrapping_sub(code.start.0);
-    offset == 0 || offset >= code.bytes.len() as u64
 }
 
 /// The result for a function.

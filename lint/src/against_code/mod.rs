@@ -3,10 +3,12 @@
 //! gimli evaluates the CFI (`cfipack-roundtrip`), and `cfipack-code` follows the code.
 //!
 //! - `function` compares one function.
+//! - `targets` has the targets of calls and jumps.
 //!
-//! [`lint()`] runs them over all functions of a file, on several threads and in several rounds.
+//! [`lint()`] compares all functions of a file, on several threads and in several rounds.
 
 mod function;
+mod targets;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +21,8 @@ use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Family};
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
-use self::function::{Leaving, Linter, Outcome, Targets, Way};
+use self::function::{Leaving, Linter, Outcome, Way};
+use self::targets::Targets;
 use crate::FileMemory;
 use crate::records::{self, RecordFinding, RecordKind};
 use crate::returns::Imports;
@@ -102,8 +105,7 @@ pub fn lint(
     let mut round = all.clone();
     for number in 0..ROUNDS {
         let progress = if number == 0 { progress } else { &|_, _| {} };
-        let waits = |index: usize| outcomes[index].as_ref().is_none_or(|outcome: &Outcome| outcome.waits);
-        let (done, found) = work.run(&round, &entries, threads, (&|_| false, &waits), progress);
+        let (done, found) = work.run(&round, &entries, threads, &|_| false, progress);
         if number == 0 {
             targets = found;
         }
@@ -149,7 +151,7 @@ pub fn lint(
             && symbol().is_some_and(|symbol| can_be_called(&symbol.name))
     });
     let called: Vec<_> = called.collect();
-    let (done, _) = work.run(&called, &entries, threads, (&|_| true, &|_| false), &|_, _| {});
+    let (done, _) = work.run(&called, &entries, threads, &|_| true, &|_, _| {});
     for (index, outcome) in called.into_iter().zip(done) {
         outcomes[index] = Some(outcome);
     }
@@ -263,14 +265,13 @@ fn can_be_called(name: &str) -> bool {
 
 impl Work<'_, '_> {
     /// Compares functions. Returns their outcomes in the order of `indexes`, and the targets of their calls and jumps.
-    ///
-    /// `is_called` says whether a call leads to an address. `waits` says for which functions a jump into them is kept.
+    /// `is_called` says whether a call leads to an address.
     fn run(
         &self,
         indexes: &[usize],
         entries: &HashMap<usize, Vec<Way>>,
         threads: usize,
-        (is_called, waits): (&(dyn Fn(Address) -> bool + Sync), &(dyn Fn(usize) -> bool + Sync)),
+        is_called: &(dyn Fn(Address) -> bool + Sync),
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> (Vec<Outcome>, Targets) {
         const CHUNK: usize = 64;
@@ -287,8 +288,7 @@ impl Work<'_, '_> {
                     let mut outcome = linter.compare(function, own, is_called);
                     // States take much memory, so keep only those that another function can be followed from.
                     outcome.exits.retain(|leaving| {
-                        around(self.functions, leaving.target)
-                            .is_some_and(|other| other != *index && waits(other))
+                        around(self.functions, leaving.target).is_some_and(|other| other != *index)
                     });
                     done.push((chunk * CHUNK + number, outcome));
                 }

@@ -1,5 +1,7 @@
 //! Writes rows as `.cfi_*` directives.
 
+use cfipack_cfi::Instruction;
+use cfipack_cfi::write::{InstructionWriter, leb128};
 use cfipack_code::{Described, FrameAddress, FullRow};
 use cfipack_format::{Arch, Register, RegisterName, Row, Rule};
 
@@ -20,7 +22,7 @@ pub fn directives(arch: Arch, described: &Described) -> Option<Vec<Vec<String>>>
     Some(all)
 }
 
-/// Returns the directives that change the rules of one row into those of the next, except the CFA.
+/// Returns the directives for the rules of registers that differ between a row and the next row.
 fn between(arch: Arch, before: FullRow<'_>, row: FullRow<'_>) -> Option<Vec<String>> {
     let mut list = Vec::new();
     let mut registers: Vec<Register> =
@@ -42,10 +44,7 @@ fn between(arch: Arch, before: FullRow<'_>, row: FullRow<'_>) -> Option<Vec<Stri
             }
             Rule::Undefined => format!(".cfi_undefined {name}"),
             Rule::Memory { register: base, offset } => {
-                let address = register_plus(base, offset);
-                let mut escape = vec![DW_CFA_EXPRESSION, register.0 as u8, address.len() as u8];
-                escape.extend(address);
-                self::escape(&escape)
+                escape(arch, Instruction::Expression(register, &register_plus(base, offset)))
             }
             Rule::Register { .. } | Rule::ValCfa(_) | Rule::Expression => return None,
         });
@@ -64,14 +63,12 @@ fn frame_address(arch: Arch, before: FrameAddress, address: FrameAddress) -> Opt
         FrameAddress::Register { register, offset } => (register, offset),
         FrameAddress::Memory { register, offset, add } => {
             let mut expression = register_plus(register, offset);
-            expression.push(DW_OP_DEREF);
+            expression.push(gimli::DW_OP_deref.0);
             if add != 0 {
-                expression.push(DW_OP_PLUS_UCONST);
-                push_uleb128(&mut expression, add);
+                expression.push(gimli::DW_OP_plus_uconst.0);
+                leb128::unsigned(&mut expression, add);
             }
-            let mut escape = vec![DW_CFA_DEF_CFA_EXPRESSION, expression.len() as u8];
-            escape.extend(expression);
-            return Some(self::escape(&escape));
+            return Some(escape(arch, Instruction::DefCfaExpression(&expression)));
         }
     };
     Some(match before {
@@ -87,42 +84,20 @@ fn frame_address(arch: Arch, before: FrameAddress, address: FrameAddress) -> Opt
     })
 }
 
-const DW_CFA_DEF_CFA_EXPRESSION: u8 = 0x0f;
-const DW_CFA_EXPRESSION: u8 = 0x10;
-const DW_OP_DEREF: u8 = 0x06;
-const DW_OP_PLUS_UCONST: u8 = 0x23;
-const DW_OP_BREG0: u8 = 0x70;
-
 /// Returns the expression for a general register plus an offset. Its number is below 32.
 fn register_plus(register: Register, offset: i64) -> Vec<u8> {
-    let mut expression = vec![DW_OP_BREG0 + register.0 as u8];
-    push_sleb128(&mut expression, offset);
+    let mut expression = vec![gimli::DW_OP_breg0.0 + register.0 as u8];
+    leb128::signed(&mut expression, offset);
     expression
 }
 
-fn push_sleb128(bytes: &mut Vec<u8>, mut value: i64) {
-    loop {
-        let byte = value as u8 & 0x7f;
-        value >>= 7;
-        let is_last = value == if byte & 0x40 == 0 { 0 } else { -1 };
-        bytes.push(if is_last { byte } else { byte | 0x80 });
-        if is_last {
-            return;
-        }
-    }
-}
-
-fn push_uleb128(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
-/// Returns the directive for instructions that have no directive of their own.
-fn escape(bytes: &[u8]) -> String {
-    let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:#04x}")).collect();
+/// Returns the directive for an instruction with an expression, which has no directive of its own.
+fn escape(arch: Arch, instruction: Instruction<'_>) -> String {
+    // The factors of a CIE do not change expressions.
+    let mut writer = InstructionWriter::new(arch, 1, 1);
+    let written = writer.put(instruction);
+    debug_assert_eq!(written, Ok(()), "an expression always fits");
+    let bytes: Vec<_> = writer.as_bytes().iter().map(|byte| format!("{byte:#04x}")).collect();
     format!(".cfi_escape {}", bytes.join(", "))
 }
 

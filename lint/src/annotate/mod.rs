@@ -29,7 +29,6 @@ use cfipack_format::Address;
 use self::directives::directives;
 use self::lines::{SourceLine, source_lines};
 use self::places::{Place, Source};
-use self::statements::repeated_lines;
 use crate::sources::{self, line_sections};
 use crate::synthesized;
 use crate::{Error, FileMemory};
@@ -139,17 +138,10 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     let source = Source::new(file.arch(), text, &lines, &memory, table, is_own);
     let annotator = Annotator { file, memory: &memory, source: &source, symbols: file.symbols()? };
     let synthesized::Described { functions, others } = synthesized::described(file, &sections)?;
-    let repeated = repeated_lines(text, &lines);
     let (mut annotations, mut omitted) = (Vec::new(), Vec::new());
     for (range, rows) in functions {
         let insertions = match rows {
-            Ok(rows) => annotator
-                .insertions(&range, &rows)
-                .and_then(|insertions| {
-                    let is_repeated = insertions.iter().any(|one| repeated.contains(&one.place.line));
-                    if is_repeated { Err(Omission::InsideLine) } else { Ok(insertions) }
-                })
-                .map_err(|omission| (omission, 0)),
+            Ok(rows) => annotator.insertions(&range, &rows).map_err(|omission| (omission, 0)),
             Err(Refused { omission, offset }) => Err((Omission::Code(omission), offset)),
         };
         match insertions {
@@ -238,10 +230,13 @@ impl Annotator<'_> {
     ) -> Result<Vec<Insertion>, Omission> {
         let sections = &self.source.sections;
         let section = places.first().map(|first| sections.at(first.at));
-        let all = places.iter().chain([&end]);
-        let is_one = all.clone().all(|place| Some(sections.at(place.at)) == section);
-        if !is_one || !all.clone().zip(all.skip(1)).all(|(before, after)| before < after) {
+        let all: Vec<_> = places.iter().chain([&end]).collect();
+        let is_one = all.iter().all(|place| Some(sections.at(place.at)) == section);
+        if !is_one || !all.is_sorted_by(|before, after| before < after) {
             return Err(Omission::Interleaved);
+        }
+        if all.iter().any(|place| self.source.repeated.contains(&place.line)) {
+            return Err(Omission::RepeatedLine);
         }
         let with_directives = places.into_iter().zip(directives.iter().cloned());
         let mut insertions: Vec<_> =

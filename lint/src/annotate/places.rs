@@ -12,7 +12,7 @@ use super::lines::{SourceLine, name_of_label};
 use super::sections::Sections;
 use super::statements::{
     agrees, called_macro, data_len, is_alignment, is_directive, is_of_symbols, is_section, macros,
-    makes_bytes, word,
+    makes_bytes, repeated_lines, word,
 };
 use crate::FileMemory;
 
@@ -43,6 +43,8 @@ pub struct Source<'s> {
     pub pieces: BTreeMap<u64, u32>,
     /// The macros that the source defines.
     pub macros: BTreeSet<&'s [u8]>,
+    /// The lines, from 0, whose text the assembler repeats.
+    pub repeated: BTreeSet<usize>,
     /// Where each label is, or `None` for a label that occurs twice.
     labels: HashMap<&'s [u8], Option<Range<usize>>>,
     /// Names of instructions: first words of statements that agree with the first instruction of their line.
@@ -82,8 +84,21 @@ impl<'s> Source<'s> {
             *place = place.take().filter(|place| place == label);
         }
         let (macros, names, sections) = (macros(text), BTreeSet::new(), Sections::new(text, lines));
-        let mut source =
-            Self { arch, text, lines, sections, memory, code, is_own, pieces, macros, labels, names };
+        let repeated = repeated_lines(text, lines);
+        let mut source = Self {
+            arch,
+            text,
+            lines,
+            sections,
+            memory,
+            code,
+            is_own,
+            pieces,
+            macros,
+            repeated,
+            labels,
+            names,
+        };
         source.names = source
             .code
             .iter()

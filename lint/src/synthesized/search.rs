@@ -290,8 +290,8 @@ impl<'s, 'f> Search<'s, 'f> {
         Some(before)
     }
 
-    /// Returns what code shows by itself. It is a function if every path from its start is known, and at least one returns
-    /// or ends in a jump to a function. A lone return or jump shows nothing, because bytes of data can look like it.
+    /// Returns whether code shows by itself that it is a function: every path from its start is known, and a path returns or
+    /// ends in a jump to a function. A lone return or jump shows nothing, because bytes of data can look like it.
     fn shown(&mut self, start: Address, paths: &Paths) -> Shown {
         if paths.instructions.len() < 2 {
             return Shown::Nothing;
