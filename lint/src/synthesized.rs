@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cfipack_code::{Analysis, Candidate, Code, Omission, Refused, Surroundings, synthesize_with};
+use cfipack_code::{Analysis, Candidate, Code, Described, Omission, Refused, Surroundings, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::{Address, Row};
@@ -27,9 +27,9 @@ use crate::{Error, FileMemory};
 
 /// The code of a file that no CFI covers.
 #[derive(Debug)]
-pub struct WithoutCfi<R> {
+pub struct WithoutCfi<R, E = Omission> {
     /// The functions in ascending order, each with its rows or the reason why it gets no rows.
-    pub functions: Vec<(Range<Address>, Result<R, Omission>)>,
+    pub functions: Vec<(Range<Address>, Result<R, E>)>,
     /// The pieces of code that belong to no known function, ascending.
     pub others: Vec<Range<Address>>,
 }
@@ -45,17 +45,12 @@ pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<W
     Ok(WithoutCfi { functions: ranges.zip(rows).collect(), others: uncovered.others })
 }
 
-/// The code of a file that no CFI covers, with the rows of all registers.
-pub(crate) struct Described {
-    /// The functions, ascending.
-    pub functions: Vec<(Range<Address>, Result<cfipack_code::Described, Refused>)>,
-    /// The other pieces of code, ascending.
-    pub others: Vec<Range<Address>>,
-}
-
 /// Makes rows with all registers for the functions that no CFI covers and that have symbols, or that a call leads to. A
 /// symbol need not have the type of a function if the code shows that it is a function.
-pub(crate) fn described(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<Described, Error> {
+pub(crate) fn described(
+    file: &File<'_>,
+    sections: &[CallFrameSection<'_>],
+) -> Result<WithoutCfi<Described, Refused>, Error> {
     let offsets = RefCell::new(BTreeMap::new());
     let symbols = file.symbols()?;
     let name = |start| symbols.lookup(start).filter(|symbol| symbol.offset == 0).map(|symbol| symbol.name);
@@ -81,7 +76,7 @@ pub(crate) fn described(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> R
         functions.push((function.range, rows.map_err(refused)));
     }
     others.sort_by_key(|range| range.start);
-    Ok(Described { functions, others })
+    Ok(WithoutCfi { functions, others })
 }
 
 /// The symbol at which linkers let a program begin. No call leads there.

@@ -30,7 +30,7 @@ use self::directives::directives;
 use self::lines::{SourceLine, source_lines};
 use self::places::{Place, Source};
 use crate::sources::{self, line_sections};
-use crate::synthesized;
+use crate::synthesized::{self, WithoutCfi};
 use crate::{Error, FileMemory};
 
 /// The reason why a function gets no directives.
@@ -137,7 +137,7 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     let memory = FileMemory::new(file)?;
     let source = Source::new(file.arch(), text, &lines, &memory, table, is_own);
     let annotator = Annotator { file, memory: &memory, source: &source, symbols: file.symbols()? };
-    let synthesized::Described { functions, others } = synthesized::described(file, &sections)?;
+    let WithoutCfi { functions, others } = synthesized::described(file, &sections)?;
     let (mut annotations, mut omitted) = (Vec::new(), Vec::new());
     for (range, rows) in functions {
         let insertions = match rows {
