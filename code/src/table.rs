@@ -44,6 +44,12 @@ pub trait Memory {
     /// Returns the file's bytes from an address to the end of the section or segment around it. Return an empty slice
     /// if the file has no bytes there.
     fn at(&self, address: Address) -> &[u8];
+
+    /// Returns the lowest address after `address` where other data may start, if any is known. A jump table ends there
+    /// if no comparison in the code bounds it.
+    fn next_data(&self, _address: Address) -> Option<Address> {
+        None
+    }
 }
 
 /// A file without readable memory. Jump tables remain unknown, and indirect jumps become doubts.

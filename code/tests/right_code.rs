@@ -142,6 +142,38 @@ fn one_missing_row_is_one_finding() {
     assert_eq!(x86(&bytes, &rows).0, [(8, Kind::NoRow), (0xd, Kind::Mismatch)]);
 }
 
+/// Without a default case LLVM compares no index, and the next function's table follows.
+#[test]
+fn a_table_ends_where_other_code_mentions_data() {
+    struct Table(Vec<u8>, Option<Address>);
+    impl Memory for Table {
+        fn at(&self, address: Address) -> &[u8] {
+            if address == Address(0x2000) { &self.0 } else { &[] }
+        }
+
+        fn next_data(&self, address: Address) -> Option<Address> {
+            self.1.filter(|next| *next > address)
+        }
+    }
+    let bytes = [
+        0x50, // 0: push rax
+        0x48, 0x8d, 0x15, 0xf8, 0x0f, 0, 0, // 1: lea rdx, [rip+0xff8]: 0x2000
+        0x48, 0x63, 0x04, 0x82, // 8: movsxd rax, [rdx+4*rax]
+        0x48, 0x01, 0xd0, // c: add rax, rdx
+        0xff, 0xe0, // f: jmp rax
+        0x31, 0xc0, // 11: xor eax, eax
+        0x58, // 13: pop rax
+        0xc3, // 14: ret
+    ];
+    // The second entry belongs to the next table. With this table's base it leads to the return.
+    let entries = [0x1011_i32 - 0x2000, 0x1014 - 0x2000];
+    let entries: Vec<u8> = entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
+    let rows: [Written<'_>; 3] = [(0, (RSP, 8), &[]), (1, (RSP, 16), &[]), (0x14, (RSP, 8), &[])];
+    let judged = |next| judged(Arch::Amd64, &bytes, &Table(entries.clone(), next), &rows);
+    assert_eq!(judged(Some(Address(0x2004))), (vec![], vec![]));
+    assert_eq!(judged(None), (vec![], vec![Doubt::Conflict]));
+}
+
 /// GCC bounds the index by a comparison of 16 bits, extends it, and does other work before the jump.
 #[test]
 fn a_bound_stays_while_the_index_is_extended() {

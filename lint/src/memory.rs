@@ -1,8 +1,9 @@
 //! Reads the sections of a file by address.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
-use cfipack_code::Memory;
+use cfipack_code::{Memory, mentions};
 use cfipack_container::{File, Kind, Section};
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Family};
@@ -12,7 +13,10 @@ use cfipack_format::{Address, Arch, Family};
 pub struct FileMemory<'a> {
     /// The sections of code and data, in ascending order of address.
     sections: Vec<Loaded<'a>>,
+    arch: Arch,
     red_zone: u32,
+    /// The addresses of data that the code mentions, ascending. They are found when a jump table has no known end.
+    mentioned: OnceLock<Vec<u64>>,
 }
 
 #[derive(Debug)]
@@ -56,7 +60,7 @@ impl<'a> FileMemory<'a> {
             relocated: Vec::new(),
         }));
         sections.sort_by_cached_key(|loaded| loaded.section.address.0);
-        Ok(Self { sections, red_zone: file.red_zone() })
+        Ok(Self { sections, arch: file.arch(), red_zone: file.red_zone(), mentioned: OnceLock::new() })
     }
 
     /// Returns the number of bytes below the stack pointer that no signal handler overwrites.
@@ -68,6 +72,21 @@ impl<'a> FileMemory<'a> {
     /// function.
     pub fn is_stub(&self, address: Address) -> bool {
         self.loaded(address).is_some_and(|(loaded, _)| loaded.section.name.starts_with(".plt"))
+    }
+
+    /// Returns the addresses of data that the code mentions, ascending.
+    fn mentioned(&self) -> &[u64] {
+        self.mentioned.get_or_init(|| {
+            let code = self.sections.iter().filter(|loaded| loaded.is_code);
+            let all =
+                code.flat_map(|loaded| mentions(self.arch, loaded.section.address, &loaded.section.bytes));
+            let is_data =
+                |address: &Address| self.loaded(*address).is_some_and(|(loaded, _)| !loaded.is_code);
+            let mut mentioned: Vec<_> = all.filter(is_data).map(|address| address.0).collect();
+            mentioned.sort_unstable();
+            mentioned.dedup();
+            mentioned
+        })
     }
 
     fn loaded(&self, address: Address) -> Option<(&Loaded<'a>, usize)> {
@@ -124,5 +143,10 @@ fn apply(arch: Arch, section: &mut Section<'_>, field: u64, target: Address) -> 
 impl Memory for FileMemory<'_> {
     fn at(&self, address: Address) -> &[u8] {
         self.loaded(address).map_or(&[], |(loaded, offset)| &loaded.section.bytes[offset..])
+    }
+
+    fn next_data(&self, address: Address) -> Option<Address> {
+        let mentioned = self.mentioned();
+        mentioned.get(mentioned.partition_point(|next| *next <= address.0)).copied().map(Address)
     }
 }

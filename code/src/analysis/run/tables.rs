@@ -36,7 +36,7 @@ impl Run<'_> {
         let arch = analysis.code.arch;
         let (mut found, mut is_guarded) = (0, false);
         if let Some(table) = table {
-            let end = if table.is_limited() { None } else { self.end_of_table(analysis, table.address()) };
+            let end = self.end_of_table(analysis, &table, memory);
             let targets = table.targets(memory, arch.endian());
             for target in targets.take(end.map_or(usize::MAX, |end| table.count_up_to(end))) {
                 let is_inside = analysis.is_inside(target) && analysis.index_of(target).is_some();
@@ -67,8 +67,13 @@ impl Run<'_> {
     }
 
     /// Returns the lowest address after the table that some instruction mentions. Most often another table starts
-    /// there.
-    fn end_of_table(&mut self, analysis: &Analysis<'_>, table: u64) -> Option<u64> {
+    /// there, of this function or of another one. A table with a limit may end there, too: the limit may be that of a
+    /// value from which an instruction subtracts the first case.
+    fn end_of_table(&mut self, analysis: &Analysis<'_>, table: &JumpTable, memory: Bytes<'_>) -> Option<u64> {
+        let others = memory.next_data(Address(table.address())).map(|address| address.0);
+        if table.is_limited() {
+            return others;
+        }
         let constants = self.constants.get_or_insert_with(|| {
             let mut constants = Vec::new();
             for op in &analysis.instructions.ops {
@@ -79,6 +84,7 @@ impl Run<'_> {
             constants.sort_unstable();
             constants
         });
-        constants.get(constants.partition_point(|address| *address <= table)).copied()
+        let own = constants.get(constants.partition_point(|address| *address <= table.address())).copied();
+        own.into_iter().chain(others).min()
     }
 }
