@@ -28,7 +28,7 @@
 //! let mut walk = Walk::new(&modules, Address(0x1004), registers, memory);
 //! let found: Vec<_> = walk.by_ref().map(|frame| (frame.pc.0, frame.found_by)).collect();
 //! assert_eq!(found, [(0x1004, FoundBy::Registers), (0x1800, FoundBy::Table)]);
-//! assert_eq!(walk.end(), Some(End::Null));
+//! assert_eq!(walk.end(), Some(End::GuessedNull));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

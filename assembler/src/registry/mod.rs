@@ -62,7 +62,7 @@ mod orders;
 mod reader;
 mod rows;
 mod sync;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod tree;
 

@@ -137,22 +137,6 @@ fn memory_is_written_again() {
     });
 }
 
-/// A reader never ends. Another one finds what is there while the memory of the first is written again.
-#[test]
-fn a_reader_never_ends() {
-    model(|| {
-        let mut keys = Keys::new();
-        keys.add(10);
-        keys.arenas.hold();
-        let arenas = Arc::clone(&keys.arenas);
-        let reader = thread::spawn(move || assert_eq!(find(&arenas, 15), Some(10)));
-        keys.copy();
-        keys.arenas.hold();
-        keys.copy();
-        reader.join().unwrap();
-    });
-}
-
 /// A reader that knows about a change sees the change.
 #[test]
 fn changes_are_seen_by_those_who_know_of_them() {
