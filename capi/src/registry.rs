@@ -21,10 +21,12 @@ use crate::{cfipack_message, cfipack_row};
 /// `pthread_atfork` before the fork, and release it afterwards in the parent and in the child. Lookups need no
 /// preparation.
 ///
-/// A lookup that never ends delays no other call: its thread may be stopped or cancelled, a signal handler may leave
-/// it by `longjmp`, or its thread does not exist in the child. Such lookups keep at most four times as much memory as
-/// the registry has had at most, until the registry and its readers are freed. A thread that is cancelled or left by
-/// `longjmp` while it adds or removes leaves the registry unusable; lookups still work.
+/// A lookup that never ends delays no other call: its thread may be stopped, or it does not exist in the child. Such
+/// lookups keep at most four times as much memory as the registry has had at most, until the registry and its readers
+/// are freed.
+///
+/// As with every function of this library, a thread must not be cancelled asynchronously in a call, nor leave it by
+/// `longjmp` from a signal handler. No call is a cancellation point.
 #[derive(Debug)]
 pub struct cfipack_registry(());
 

@@ -87,7 +87,7 @@ pub use reader::Reader;
 /// A registry has a single writer. If several threads compile, put the registry in a lock; readers do not need
 /// the lock. Dropping the registry removes all rows, and then drops the values.
 ///
-/// # Processes and threads that end
+/// # Forks
 /// A child after `fork` has a copy of the registry, and may look up, add and remove as its parent does, if no
 /// thread was changing the registry when the process forked. A host with several threads ensures this with
 /// `pthread_atfork`, if the child uses the registry: take its lock before the fork, and release it after the

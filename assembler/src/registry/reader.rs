@@ -36,9 +36,9 @@ impl Reader {
     /// variables. You can call it even in a handler that interrupts a call of the registry in the same thread.
     /// While another thread replaces the whole memory, it may look twice.
     ///
-    /// A lookup may never end: its thread may be cancelled or stopped, a handler may leave it by `longjmp`, or the
-    /// process forks, and the thread does not exist in the child. No other lookup and no change of the registry
-    /// waits for it. See [`Registry`](super::Registry#processes-and-threads-that-end).
+    /// A lookup may never end: its thread may be stopped, or the process forks, and the thread does not exist in
+    /// the child. No other lookup and no change of the registry waits for it. See
+    /// [`Registry`](super::Registry#forks).
     #[inline]
     pub fn lookup(&self, pc: Address) -> Option<Frame> {
         self.arenas.read(|words| {

@@ -1,7 +1,8 @@
-/* Changes a registry while threads that look up rows vanish inside their lookups: in a child after fork, and when
- * they are cancelled. No change may wait for such a thread. A signal handler looks rows up all the time.
+/* Forks while threads look up rows, and changes the registry in the child, where some of these lookups never end. The
+ * child does the same to its own child. No change may wait for such a lookup. A signal handler looks rows up all the
+ * time.
  *
- * usage: fork FORKS */
+ * usage: fork COUNT */
 #define _GNU_SOURCE
 #include "cfipack.h"
 
@@ -14,12 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SLOTS = 200, SIZE = 256, THREADS = 4, CHANGES = 300, SECONDS = 20 };
+enum { SLOTS = 200, SIZE = 256, THREADS = 4, CHANGES = 300, DEPTH = 3, SECONDS = 20 };
 
 static const uint64_t base = 0x10000;
 static struct cfipack_registry *registry;
 static struct cfipack_registry_reader *reader;
-static volatile sig_atomic_t wrong;
+static volatile sig_atomic_t wrong, is_over;
 static char is_added[SLOTS];
 static uint64_t state = 5;
 
@@ -40,8 +41,7 @@ static int find(unsigned slot) {
 
 static void *look_up(void *seed) {
     uint64_t random = (uintptr_t)seed;
-    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
-    for (;;)
+    while (!is_over)
         find(next(&random, SLOTS));
     return NULL;
 }
@@ -80,51 +80,54 @@ static void change(unsigned count) {
     }
 }
 
-int main(int argc, char **argv) {
-    int number, forks = argc > 1 ? atoi(argv[1]) : 60;
-    struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+/* Forks while threads look up, as often as `depth` says, each time in the last child. Returns the exit status. */
+static int generation(int depth) {
     pthread_t threads[THREADS];
+    struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+    int i, status = 0;
+    pid_t child;
+
+    alarm(SECONDS);
+    setitimer(ITIMER_PROF, &often, NULL);
+    change(CHANGES);
+    if (depth == 0)
+        return wrong;
+    for (i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, look_up, (void *)(uintptr_t)(i + 1)) != 0)
+            return 2;
+    change(CHANGES);
+    child = fork();
+    if (child == 0)
+        _exit(generation(depth - 1)); /* The threads do not exist here. */
+    alarm(0);
+    setitimer(ITIMER_PROF, &never, NULL);
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+        printf("child of depth %d: status %#x\n", depth, (unsigned)status);
+        return 1;
+    }
+    is_over = 1;
+    for (i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    is_over = 0;
+    return wrong;
+}
+
+int main(int argc, char **argv) {
+    int number, count = argc > 1 ? atoi(argv[1]) : 20;
     size_t size;
     if (cfipack_registry_new(&registry, CFIPACK_ARCH_AMD64, NULL) != CFIPACK_STATUS_OK ||
         cfipack_registry_reader_new(&reader, registry) != CFIPACK_STATUS_OK)
         return 2;
     signal(SIGPROF, on_signal);
-    setitimer(ITIMER_PROF, &often, NULL);
-    for (number = 0; number < forks; number++) {
-        int i, status;
-        pid_t child;
-        for (i = 0; i < THREADS; i++)
-            if (pthread_create(&threads[i], NULL, look_up, (void *)(uintptr_t)(i + 1)) != 0)
-                return 2;
-        change(CHANGES);
-        child = fork();
-        if (child == 0) {
-            /* Only this thread goes on. */
-            setitimer(ITIMER_PROF, &never, NULL);
-            alarm(SECONDS);
-            change(2 * CHANGES);
-            _exit(wrong);
-        }
-        if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-            printf("child %d: status %#x\n", number, status);
+    for (number = 0; number < count; number++)
+        if (generation(DEPTH) != 0)
             return 1;
-        }
-        /* Threads end in the middle of a lookup. */
-        alarm(SECONDS);
-        for (i = 0; i < THREADS; i++)
-            pthread_cancel(threads[i]);
-        for (i = 0; i < THREADS; i++)
-            pthread_join(threads[i], NULL);
-        change(CHANGES);
-        alarm(0);
-    }
-    setitimer(ITIMER_PROF, &never, NULL);
     if (cfipack_registry_get_memory_size(registry, &size) != CFIPACK_STATUS_OK)
         return 2;
     cfipack_registry_free(registry);
     if (find(0))
         return 1;
     cfipack_registry_reader_free(reader);
-    printf("forks %d, wrong %d, memory %lu\n", forks, (int)wrong, (unsigned long)size);
+    printf("forks %d, wrong %d, memory %lu\n", count * DEPTH, (int)wrong, (unsigned long)size);
     return wrong;
 }
