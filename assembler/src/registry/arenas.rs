@@ -6,8 +6,8 @@
 //! lock.
 //!
 //! The writer does not wait either. A reader may never release its memory: its thread may be stopped, or may not
-//! exist in a child after `fork`. Such memory stays until the end, but the writer uses it again: it writes into
-//! the memory, although the reader holds it. A reader that goes on after all sees that other memory has become
+//! exist in a child after `fork`. Such memory stays as long as the reader, but the writer uses it again: it writes
+//! into the memory, although the reader holds it. A reader that goes on after all sees that other memory has become
 //! current, drops its answer and looks again.
 //!
 //! Memory has a power of two of words, and there are two places for each size. Only one of them can be current,
@@ -25,6 +25,8 @@ pub(super) const LEAST: usize = if cfg!(all(test, loom)) { 32 } else { 512 };
 /// The number of sizes.
 const SIZES: usize = if cfg!(all(test, loom)) { 2 } else { 32 };
 const SLOTS: usize = 2 * SIZES;
+/// How many slots may be tried for memory of a size: those of this size and of the next three.
+const TRIED: usize = 8;
 /// The number of the current slot while there is no memory.
 const NONE: u64 = SLOTS as u64;
 /// The bits of a slot's number.
@@ -50,8 +52,8 @@ impl Arenas {
         }
     }
 
-    /// Reads the current memory. Neither waits nor allocates. `read` may run several times, and the words may
-    /// then change under its eyes: only its last result counts.
+    /// Reads the current memory. Neither waits nor allocates. `read` may run several times, while the words
+    /// change: only its last result counts.
     #[inline]
     pub(super) fn read<T>(&self, read: impl Fn(&[AtomicU64]) -> T) -> T {
         loop {
@@ -82,12 +84,14 @@ impl Arenas {
     }
 
     /// Makes other memory current, of `capacity` words or more. `fill` writes the memory before. Returns the
-    /// number of words, or `None` if no place can have as many. Never waits.
+    /// number of words, or `None` if no place can have as many. Never waits. A place has no words if a reader
+    /// came too late and then stopped: then the next larger sizes are tried.
     pub(super) fn replace(&self, capacity: usize, fill: impl FnOnce(&[AtomicU64])) -> Option<usize> {
         let size = capacity.max(LEAST).checked_next_power_of_two()?;
         let least = 2 * (size / LEAST).ilog2() as usize;
         let current = self.current.load(Ordering::Relaxed);
-        for number in (least..SLOTS).filter(|&number| number != slot_of(current)) {
+        let places = least..SLOTS.min(least + TRIED);
+        for number in places.filter(|&number| number != slot_of(current)) {
             let slot = &self.slots[number];
             // If readers hold the slot, it has its words since they came.
             self.store(number, || (0..LEAST << (number / 2)).map(|_| AtomicU64::new(0)).collect());

@@ -93,8 +93,9 @@ pub use reader::Reader;
 /// `pthread_atfork`, if the child uses the registry: take its lock before the fork, and release it after the
 /// fork in the parent and in the child. Lookups in the child need no lock and no preparation.
 ///
-/// No change waits for a reader. Lookups that never end, for example because their threads do not exist in the
-/// child, keep their memory until the registry and its readers are dropped. This is at most two memories of each
+/// No change waits for a reader. A lookup keeps its memory until a change that follows its end. If it never ends,
+/// for example because its thread does not exist in the child, it keeps the memory until the registry and its
+/// readers are dropped. All lookups together keep at most two memories of each
 /// size that the registry has had, so at most four times the largest [`memory_size`](Self::memory_size), however
 /// many lookups and forks there are.
 #[derive(Debug)]
