@@ -105,15 +105,26 @@ impl Backtraces {
     }
 }
 
+/// Where gdb stops a program.
+struct Stops<'a> {
+    seed: u64,
+    count: usize,
+    /// The largest number of instructions before a stop.
+    distance: usize,
+    /// Functions. The program runs to a call of one of them before it goes these instructions.
+    at: &'a str,
+}
+
 /// Runs gdb's script and returns its output. `program` is a program with its arguments.
-fn run_gdb(what: &str, program: &[&Path], written: &Path, stops: (usize, usize), seed: u64) -> String {
+fn run_gdb(what: &str, program: &[&Path], written: &Path, stops: Stops<'_>) -> String {
     needs::program("gdb", "gdb");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gdb/backtraces.py");
     let _ = fs::remove_file(written);
     let mut gdb = Command::new("gdb");
     gdb.args(["-nx", "-batch", "-x"]).arg(script).arg("--args").args(program).stdin(Stdio::null());
-    gdb.env("CFIPACK_BACKTRACES", written).env("CFIPACK_STOPS_SEED", seed.to_string());
-    gdb.env("CFIPACK_STOPS", stops.0.to_string()).env("CFIPACK_STOPS_DISTANCE", stops.1.to_string());
+    gdb.env("CFIPACK_BACKTRACES", written).env("CFIPACK_STOPS_SEED", stops.seed.to_string());
+    gdb.env("CFIPACK_STOPS", stops.count.to_string()).env("CFIPACK_STOPS_AT", stops.at);
+    gdb.env("CFIPACK_STOPS_DISTANCE", stops.distance.to_string());
     let output = gdb.output().expect("gdb starts");
     let text = fs::read_to_string(written).unwrap_or_default();
     let error = String::from_utf8_lossy(&output.stderr);
@@ -123,7 +134,8 @@ fn run_gdb(what: &str, program: &[&Path], written: &Path, stops: (usize, usize),
 
 fn compare(what: &str, program: &Path, stops: usize) {
     let (seed, stops) = cases(what, stops);
-    let text = run_gdb(what, &[program], &program.with_extension("backtraces"), (stops, 120), seed);
+    let where_to_stop = Stops { seed, count: stops, distance: 120, at: "" };
+    let text = run_gdb(what, &[program], &program.with_extension("backtraces"), where_to_stop);
     let process = RefCell::new(Backtraces::default());
     let mut images = Images::default();
     let mut stop = Stop::default();
