@@ -78,7 +78,7 @@ def report():
 def run_on(name):
     """Runs to one of the next calls of a function. A program that never calls it ends."""
     command("tbreak " + name)
-    command("ignore $bpnum %d" % random.randint(0, 30))
+    command("ignore $bpnum %d" % random.randint(0, 10))
     command("continue")
     command("delete")
 

@@ -149,7 +149,7 @@ fn compare(
     let words: Vec<_> = program.iter().map(Path::new).collect();
     let name = words[0].file_name().expect("a file").to_string_lossy().into_owned();
     let written = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("walks-{name}.backtraces"));
-    let stops = Stops { seed, count: stops, distance: 120, at: "malloc free memmove read write" };
+    let stops = Stops { seed, count: stops, distance: 120, at: "malloc free" };
     let text = run_gdb(program[0], &words, &written, stops);
     let process = RefCell::new(Backtraces::default());
     let (mut images, mut stop) = (Images::default(), Stop::default());
