@@ -284,6 +284,7 @@ fn any_arguments_and_outputs() {
     let (_, directory) = driven("linker-driver-any", "cp damaged out; exit $CODE", &[], &[("CODE", "1")]);
     let path = path_from(&[&directory.join("bin")]);
     let (seed, count) = cases("any arguments of the driver", 150);
+    let mut changed = 0;
     for number in 0..count as u64 {
         let (_case, mut random) = Case::new(seed.wrapping_add(number));
         let text =
@@ -308,14 +309,15 @@ fn any_arguments_and_outputs() {
         assert!(status == Some(code) || code == 0 && matches!(status, Some(1 | 2)), "{status:?}: {messages}");
         assert!(!messages.contains("panicked"), "{messages}");
         let out = fs::read(directory.join("out")).unwrap();
-        assert!(
-            out == damaged || code == 0 && ElfFile64::<object::Endianness>::parse(&*out).is_ok(),
-            "{messages}"
-        );
+        // Only a file that can be read gets a table, and it gets no shorter.
+        let has_table = code == 0 && out.starts_with(b"\x7fELF") && out.len() >= damaged.len();
+        assert!(out == damaged || has_table, "{messages}");
+        changed += usize::from(out != damaged);
         let left = names(&directory);
         let known = ["a.out", "bin", "damaged", "file", "ld.x", "out"];
         assert!(left.iter().all(|name| known.contains(&&**name)), "{left:?}");
     }
+    assert!(changed * 10 > count, "{changed} of {count} files got a table");
 }
 
 /// Makes response files that name themselves, or 1998 or 1999 others. The bool says whether `ld` refuses them as too many.
