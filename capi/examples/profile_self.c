@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/time.h>
 
-enum { NUM_THREADS = 4, NUM_SAMPLES = 1 << 14, NUM_ENDS = CFIPACK_END_TABLE + 1 };
+enum { NUM_THREADS = 4, NUM_SAMPLES = 1 << 14, NUM_ENDS = CFIPACK_END_NOT_CODE + 1 };
 
 static struct profiler_sample samples[NUM_SAMPLES];
 static size_t num_samples;
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     for (i = 0; i < wanted; i++) {
         frames += samples[i].depth;
         for (k = 0; k < samples[i].depth; k++)
-            guessed += samples[i].frames[k].found_by == CFIPACK_FOUND_BY_FRAME_POINTER;
+            guessed += samples[i].frames[k].found_by >= CFIPACK_FOUND_BY_FRAME_POINTER;
         ends[samples[i].end]++;
     }
     printf("%zu samples, %.1f frames each\n", wanted, (double)frames / (double)wanted);

@@ -166,7 +166,7 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *data) {
     struct modules *modules = data;
     struct cfipack_module module = {0};
     struct table *table;
-    int i;
+    int i, is_readable = 1;
     (void)size;
 
     module.start = UINT64_MAX;
@@ -176,12 +176,19 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *data) {
         if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X)) {
             if (start < module.start)
                 module.start = start;
+            /* Between two segments, memory may be missing. */
+            is_readable &= module.end == 0 && (segment->p_flags & PF_R) != 0;
             if (start + segment->p_memsz > module.end)
                 module.end = start + segment->p_memsz;
         }
     }
     if (module.start >= module.end)
         return 0;
+    /* Guessed return addresses must follow a call. */
+    if (is_readable) {
+        module.code = (const uint8_t *)(uintptr_t)module.start;
+        module.code_len = (size_t)(module.end - module.start);
+    }
     if (modules->count == modules->capacity) {
         size_t capacity = modules->capacity == 0 ? 32 : 2 * modules->capacity;
         struct cfipack_module *all = realloc(modules->all, capacity * sizeof *all);

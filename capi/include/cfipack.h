@@ -102,7 +102,7 @@
 /* The last frame is in `starts` or `switches` of its module, so the stack starts there. The stack is complete. */
 #define CFIPACK_END_START 2
 
-/* The return address is 0, or the frame pointer of code that no table covers is 0. The stack is complete. */
+/* The return address is 0, and no frame is a guess. The stack is complete. */
 #define CFIPACK_END_NULL 3
 
 /* No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack. */
@@ -123,14 +123,24 @@
 /* The table of the last frame's code is damaged. */
 #define CFIPACK_END_TABLE 9
 
+/* The end is unknown: the return address is 0 after a guess, or the frame pointer of code that no table covers is 0.
+ * The last frame may be outermost, or callers are missing because the code has other values in the register. */
+#define CFIPACK_END_GUESSED_NULL 10
+
+/* The return address is in no module. After a guess it is also this if no call is before the return address. */
+#define CFIPACK_END_NOT_CODE 11
+
 /* The innermost frame. */
 #define CFIPACK_FOUND_BY_REGISTERS 0
 
-/* The row of the frame before led to this frame. It is as correct as the table. */
+/* The row of the frame before led to this frame, and no frame so far is a guess. It is as correct as the tables. */
 #define CFIPACK_FOUND_BY_TABLE 1
 
 /* The frame pointer of the frame before led to this frame, because no table covers that code. This is a guess. */
 #define CFIPACK_FOUND_BY_FRAME_POINTER 2
+
+/* The row of the frame before led to this frame, but a frame further in is a guess. It is as correct as that guess. */
+#define CFIPACK_FOUND_BY_TABLE_AFTER_GUESS 3
 
 /* The section is `.eh_frame`. */
 #define CFIPACK_EH_FRAME 0
@@ -385,8 +395,20 @@ typedef struct cfipack_merger cfipack_merger;
  * are copied into your memory, and you register them. */
 typedef struct cfipack_region cfipack_region;
 
-/* The rows of all registered regions of generated code. One thread at a time adds and removes regions; readers never
- * wait for it. */
+/* The rows of all registered regions of generated code. One thread at a time adds and removes regions. Readers never
+ * wait for it, and it never waits for a reader.
+ *
+ * A child after `fork` may use its copy as its parent does: look up, add, remove and free. Only no thread may be
+ * adding or removing at the moment of the fork. If several threads may fork or change the registry, take its lock in
+ * `pthread_atfork` before the fork, and release it afterwards in the parent and in the child. Lookups need no
+ * preparation.
+ *
+ * A lookup that never ends delays no other call: its thread may be stopped, or it does not exist in the child. Such
+ * lookups keep at most four times as much memory as the registry has had at most, until the registry and its readers
+ * are freed.
+ *
+ * As with every function of this library, a thread must not be cancelled asynchronously in a call, nor leave it by
+ * `longjmp` from a signal handler. No call is a cancellation point. */
 typedef struct cfipack_registry cfipack_registry;
 
 /* A reader of a registry. Any number of threads and signal handlers may use it at the same time. */
@@ -615,6 +637,11 @@ typedef struct cfipack_module {
     const struct cfipack_range *switches;
     /* The number of elements in `switches`. */
     size_t num_switches;
+    /* The bytes of the code from `start` on, or null. Walks then refuse return addresses that depend on a guess and
+     * follow no call. In the process itself, this is `start` as a pointer, if the code can be read. */
+    const uint8_t *code;
+    /* The length of `code` in bytes. It may be less than the module's. */
+    size_t code_len;
 } cfipack_module;
 
 /* A cache of rows by PC, in memory of the caller. Only one walk at a time uses it. Other walks, in any thread or
@@ -1320,7 +1347,9 @@ enum cfipack_status cfipack_cache_init(struct cfipack_cache *out,
  * number. `end` may be null; otherwise it gets the reason why there are no more frames: `CFIPACK_END_...`
  *
  * The row of a frame's PC leads to its caller. If no table covers the code, the walk follows the frame pointer,
- * provided that it leads to a frame inside the stack and to code of a module. Async-signal-safe.
+ * provided that it leads to a frame inside the stack and to code of a module, after a call if the code can be read.
+ * This is a guess: `found_by` says of each frame whether it depends on one. Every return address has to be in a
+ * module. Async-signal-safe.
  *
  * `modules` and the cache were created; `thread`, and everything that it points to, are readable; `frames` is
  * writable for `capacity` frames; `count` is writable, and `end` too if it is not null. */
@@ -1712,7 +1741,7 @@ enum cfipack_status cfipack_registry_reader_new(struct cfipack_registry_reader *
 
 /* Gets the row for a PC in registered code, or returns `CFIPACK_STATUS_NOT_FOUND` if there is none. The start of the
  * row counts from the start of its function. Async-signal-safe, even in a handler that interrupts a call of the
- * registry. It never waits.
+ * registry. It never waits, and no other call waits for it.
  *
  * `reader` is null or a reader, `out` is writable. */
 CFIPACK_MUST_CHECK

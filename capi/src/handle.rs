@@ -157,6 +157,19 @@ pub(crate) unsafe fn take<O: Opaque>(handle: *mut O) -> Option<O::State> {
     Some(unsafe { Box::from_raw(handle) }.value)
 }
 
+/// Frees a shard that `handle` absorbs, and returns its value. A handle that is told to absorb itself stays.
+///
+/// # Safety
+/// The conditions of [`with`], for both.
+pub(crate) unsafe fn take_shard<O: Opaque>(shard: *mut O, handle: *const O) -> Result<O::State, Failure> {
+    let refused = |what: &str| Failure::argument(&format_args!("{what}: only another shard can be absorbed"));
+    if core::ptr::eq(shard, handle) {
+        return Err(refused("the shard is what absorbs it"));
+    }
+    // SAFETY: promised by the caller.
+    unsafe { take(shard) }.ok_or_else(|| refused("the shard is null"))
+}
+
 /// Frees a handle. Does nothing for null.
 ///
 /// # Safety

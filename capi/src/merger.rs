@@ -215,14 +215,11 @@ pub unsafe extern "C" fn cfipack_merger_absorb(
     merger: *mut cfipack_merger,
     shard: *mut cfipack_merger,
 ) -> cfipack_status {
-    if core::ptr::eq(merger, shard) {
-        return InvalidArgument;
-    }
     // SAFETY: promised by the caller.
     unsafe {
-        let shard = handle::take(shard);
+        let shard = handle::take_shard(shard, merger);
         handle::with(merger, |merging| {
-            let shard = shard.ok_or(InvalidArgument)?;
+            let shard = shard?;
             merging.merger.absorb(shard.merger, &Serial).map_err(|reason| Failure::new(Refused, &reason))?;
             let first = merging.objects;
             merging.notes.extend(shard.notes.into_iter().map(|(object, note)| (first + object, note)));

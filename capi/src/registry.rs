@@ -13,8 +13,20 @@ use crate::region::{cfipack_region, failure};
 use crate::status::call;
 use crate::{cfipack_message, cfipack_row};
 
-/// The rows of all registered regions of generated code. One thread at a time adds and removes regions; readers never
-/// wait for it.
+/// The rows of all registered regions of generated code. One thread at a time adds and removes regions. Readers never
+/// wait for it, and it never waits for a reader.
+///
+/// A child after `fork` may use its copy as its parent does: look up, add, remove and free. Only no thread may be
+/// adding or removing at the moment of the fork. If several threads may fork or change the registry, take its lock in
+/// `pthread_atfork` before the fork, and release it afterwards in the parent and in the child. Lookups need no
+/// preparation.
+///
+/// A lookup that never ends delays no other call: its thread may be stopped, or it does not exist in the child. Such
+/// lookups keep at most four times as much memory as the registry has had at most, until the registry and its readers
+/// are freed.
+///
+/// As with every function of this library, a thread must not be cancelled asynchronously in a call, nor leave it by
+/// `longjmp` from a signal handler. No call is a cancellation point.
 #[derive(Debug)]
 pub struct cfipack_registry(());
 
@@ -170,7 +182,7 @@ pub unsafe extern "C" fn cfipack_registry_reader_new(
 
 /// Gets the row for a PC in registered code, or returns `CFIPACK_STATUS_NOT_FOUND` if there is none. The start of the
 /// row counts from the start of its function. Async-signal-safe, even in a handler that interrupts a call of the
-/// registry. It never waits.
+/// registry. It never waits, and no other call waits for it.
 ///
 /// # Safety
 /// `reader` is null or a reader, `out` is writable.

@@ -257,14 +257,11 @@ pub unsafe extern "C" fn cfipack_unwind_builder_absorb(
     builder: *mut cfipack_unwind_builder,
     shard: *mut cfipack_unwind_builder,
 ) -> cfipack_status {
-    if core::ptr::eq(builder, shard) {
-        return InvalidArgument;
-    }
     // SAFETY: promised by the caller.
     unsafe {
-        let shard = handle::take(shard);
+        let shard = handle::take_shard(shard, builder);
         handle::with(builder, |builder| {
-            builder.absorb(shard.ok_or(InvalidArgument)?);
+            builder.absorb(shard?);
             Ok(())
         })
     }

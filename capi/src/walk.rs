@@ -4,7 +4,9 @@ use core::mem::{MaybeUninit, align_of, size_of};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use cfipack_decoder::sframe::{Error, Frame, Registers};
-use cfipack_decoder::walk::{AddressSpace, Cache, CacheEntry, End, FoundBy, Generation, StackFrame, Walk};
+use cfipack_decoder::walk::{
+    AddressSpace, Cache, CacheEntry, End, FoundBy, Generation, StackFrame, Walk, ends_with_call,
+};
 use cfipack_format::{Address, Arch};
 
 use crate::arguments::{arch, array, array_mut, flag, reference, write, write_optional};
@@ -22,7 +24,7 @@ pub const CFIPACK_END_NONE: u32 = 0;
 pub const CFIPACK_END_OUTERMOST: u32 = 1;
 /// The last frame is in `starts` or `switches` of its module, so the stack starts there. The stack is complete.
 pub const CFIPACK_END_START: u32 = 2;
-/// The return address is 0, or the frame pointer of code that no table covers is 0. The stack is complete.
+/// The return address is 0, and no frame is a guess. The stack is complete.
 pub const CFIPACK_END_NULL: u32 = 3;
 /// No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack.
 pub const CFIPACK_END_NO_ROW: u32 = 4;
@@ -36,13 +38,23 @@ pub const CFIPACK_END_NOT_RISING: u32 = 7;
 pub const CFIPACK_END_RULE: u32 = 8;
 /// The table of the last frame's code is damaged.
 pub const CFIPACK_END_TABLE: u32 = 9;
+/// The end is unknown: the return address is 0 after a guess, or the frame pointer of code that no table covers is 0.
+/// The last frame may be outermost, or callers are missing because the code has other values in the register.
+pub const CFIPACK_END_GUESSED_NULL: u32 = 10;
+/// The return address is in no module. After a guess it is also this if no call is before the return address.
+pub const CFIPACK_END_NOT_CODE: u32 = 11;
 
 /// The innermost frame.
 pub const CFIPACK_FOUND_BY_REGISTERS: u8 = 0;
-/// The row of the frame before led to this frame. It is as correct as the table.
+/// The row of the frame before led to this frame, and no frame so far is a guess. It is as correct as the tables.
 pub const CFIPACK_FOUND_BY_TABLE: u8 = 1;
 /// The frame pointer of the frame before led to this frame, because no table covers that code. This is a guess.
 pub const CFIPACK_FOUND_BY_FRAME_POINTER: u8 = 2;
+/// The row of the frame before led to this frame, but a frame further in is a guess. It is as correct as that guess.
+pub const CFIPACK_FOUND_BY_TABLE_AFTER_GUESS: u8 = 3;
+
+/// No call has more bytes.
+const LONGEST_CALL: usize = 16;
 
 /// A range of addresses.
 #[repr(C)]
@@ -78,6 +90,11 @@ pub struct cfipack_module {
     pub switches: *const cfipack_range,
     /// The number of elements in `switches`.
     pub num_switches: usize,
+    /// The bytes of the code from `start` on, or null. Walks then refuse return addresses that depend on a guess and
+    /// follow no call. In the process itself, this is `start` as a pointer, if the code can be read.
+    pub code: *const u8,
+    /// The length of `code` in bytes. It may be less than the module's.
+    pub code_len: usize,
 }
 
 /// The modules of a process at one time, in memory of the caller. Any number of threads may read it.
@@ -246,6 +263,22 @@ impl AddressSpace for Space {
     fn is_code(&self, pc: Address) -> bool {
         self.find(pc.0).is_some()
     }
+
+    fn follows_call(&self, pc: Address) -> Option<bool> {
+        let module = self.find(pc.0.checked_sub(1)?)?;
+        let len = usize::try_from(pc.0 - module.start).ok()?;
+        if module.code.is_null() || len > module.code_len {
+            return None;
+        }
+        let mut last = [0; LONGEST_CALL];
+        let start = len.saturating_sub(LONGEST_CALL);
+        for (at, byte) in last.iter_mut().enumerate().take(len - start) {
+            // SAFETY: within the code, which is readable by the promise of `cfipack_modules_init`. This makes no
+            // reference, because code may be written while it runs.
+            *byte = unsafe { module.code.wrapping_add(start + at).read() };
+        }
+        ends_with_call(self.arch, &last[..len - start])
+    }
 }
 
 /// Creates an address space from modules, which must be ascending and must not overlap. The modules, and everything
@@ -352,7 +385,9 @@ impl Drop for CacheGuard<'_> {
 /// number. `end` may be null; otherwise it gets the reason why there are no more frames: `CFIPACK_END_...`
 ///
 /// The row of a frame's PC leads to its caller. If no table covers the code, the walk follows the frame pointer,
-/// provided that it leads to a frame inside the stack and to code of a module. Async-signal-safe.
+/// provided that it leads to a frame inside the stack and to code of a module, after a call if the code can be read.
+/// This is a guess: `found_by` says of each frame whether it depends on one. Every return address has to be in a
+/// module. Async-signal-safe.
 ///
 /// # Safety
 /// `modules` and the cache were created; `thread`, and everything that it points to, are readable; `frames` is
@@ -430,6 +465,8 @@ fn number_of_end(end: End) -> u32 {
         End::Memory { .. } => CFIPACK_END_MEMORY,
         End::NotRising => CFIPACK_END_NOT_RISING,
         End::Rule => CFIPACK_END_RULE,
+        End::GuessedNull => CFIPACK_END_GUESSED_NULL,
+        End::NotCode { .. } => CFIPACK_END_NOT_CODE,
         _ => CFIPACK_END_TABLE,
     }
 }
@@ -441,6 +478,7 @@ impl From<StackFrame> for cfipack_frame {
             FoundBy::Registers => CFIPACK_FOUND_BY_REGISTERS,
             FoundBy::Table => CFIPACK_FOUND_BY_TABLE,
             FoundBy::FramePointer => CFIPACK_FOUND_BY_FRAME_POINTER,
+            FoundBy::TableAfterGuess => CFIPACK_FOUND_BY_TABLE_AFTER_GUESS,
         };
         let is_exact = frame.is_exact.into();
         Self { pc: frame.pc.0, sp: frame.sp, is_exact, found_by, reserved: [0; 6] }
@@ -461,6 +499,8 @@ pub extern "C" fn cfipack_end_text(end: u32) -> *const core::ffi::c_char {
         CFIPACK_END_NOT_RISING => c"not rising",
         CFIPACK_END_RULE => c"no such rule",
         CFIPACK_END_TABLE => c"damaged table",
+        CFIPACK_END_GUESSED_NULL => c"address 0 after a guess",
+        CFIPACK_END_NOT_CODE => c"return address outside code",
         _ => c"unknown end",
     };
     text.as_ptr()

@@ -229,6 +229,18 @@ fn a_program_profiles_itself() {
     }
 }
 
+/// In a child after fork some lookups never end, and no change of the registry waits for them.
+#[test]
+#[ignore = "needs gcc"]
+fn no_change_of_a_registry_waits_for_a_lookup() {
+    let (directory, library) = (directory("fork"), static_library());
+    need(&C[..1]);
+    let program = directory.join("fork");
+    compile(C[0], &["-std=c99"], &["tests/c/fork.c"], &program, &with_static(&library));
+    let output = run(Command::new(&program).arg("20"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("forks 60, wrong 0"));
+}
+
 /// Many threads come and go, and later threads still get their samples.
 #[test]
 #[ignore = "needs gcc and clang"]

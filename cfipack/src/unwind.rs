@@ -28,11 +28,11 @@
 //! let mut walk = Walk::new(&modules, Address(0x1004), registers, memory);
 //! let found: Vec<_> = walk.by_ref().map(|frame| (frame.pc.0, frame.found_by)).collect();
 //! assert_eq!(found, [(0x1004, FoundBy::Registers), (0x1800, FoundBy::Table)]);
-//! assert_eq!(walk.end(), Some(End::Null));
+//! assert_eq!(walk.end(), Some(End::GuessedNull));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub use cfipack_decoder::sframe::{Caller, Index, Registers, Section, StepError, step};
 pub use cfipack_decoder::walk::{AddressSpace, Cache, CacheEntry, End, FoundBy, Generation};
-pub use cfipack_decoder::walk::{Module, Modules, StackFrame, Walk};
+pub use cfipack_decoder::walk::{Module, Modules, StackFrame, Walk, ends_with_call};
 pub use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};

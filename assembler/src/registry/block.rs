@@ -101,7 +101,13 @@ impl Block {
     }
 }
 
-/// Finds the frame for a PC, in bytes from the region's start. `words` begin with the block.
+/// Makes a block that readers may use answer for no PC.
+pub(super) fn end(block: &AtomicU64) {
+    block.store(0, Ordering::Release);
+}
+
+/// Finds the frame for a PC, in bytes from the region's start. `words` begin with the block. Every place in them is
+/// checked, because they may change under a reader of older memory.
 pub(super) fn lookup(words: &[AtomicU64], pc: u64) -> Option<Frame> {
     let word = |at: usize| Some(words.get(at)?.load(Ordering::Relaxed));
     if pc >= word(0)? {
@@ -112,7 +118,7 @@ pub(super) fn lookup(words: &[AtomicU64], pc: u64) -> Option<Frame> {
     let (functions, _) = functions.as_chunks::<FUNCTION>();
     let after = functions.partition_point(|[offset, ..]| offset.load(Ordering::Relaxed) <= pc);
     let [offset, size, rows] = functions.get(after.checked_sub(1)?)?;
-    let offset = pc - offset.load(Ordering::Relaxed);
+    let offset = pc.checked_sub(offset.load(Ordering::Relaxed))?;
     if offset >= size.load(Ordering::Relaxed) {
         return None;
     }
@@ -121,10 +127,11 @@ pub(super) fn lookup(words: &[AtomicU64], pc: u64) -> Option<Frame> {
     let rows = words.get((place >> 32).to_usize()..)?.get(..count)?;
     let after = rows.partition_point(|row| row.load(Ordering::Relaxed) >> 32 <= offset);
     let row = rows.get(after.checked_sub(1)?)?.load(Ordering::Relaxed);
-    let at = (row as u32).to_usize();
-    let mut rules = Rules { first: word(at)?, rest: [word(at + 1)?, 0, 0] };
+    let rules = words.get((row as u32).to_usize()..)?;
+    let word = |at: usize| Some(rules.get(at)?.load(Ordering::Relaxed));
+    let mut rules = Rules { first: word(0)?, rest: [word(1)?, 0, 0] };
     if rules.is_wide() {
-        rules.rest = [rules.rest[0], word(at + 2)?, word(at + 3)?];
+        rules.rest = [rules.rest[0], word(2)?, word(3)?];
     }
     let row = rules.row(FunctionOffset((row >> 32) as u32))?;
     Some(Frame::new(row, place & SIGNAL_FRAME != 0))

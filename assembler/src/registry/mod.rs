@@ -13,7 +13,7 @@
 //! - Rows come from the call frame information, so they exist on every architecture, even if `.sframe` has no
 //!   ABI for it.
 //! - Memory is at most a few times the size of the registered rows. Memory of removed regions is given back at
-//!   the latest when removed regions fill seven eighths of it.
+//!   the latest when removed regions fill five sixths of it.
 //!
 //! ```
 //! use cfipack_assembler::Directives;
@@ -45,9 +45,10 @@
 //! root. A change appends the new rows and the few nodes of the search tree above them, and then stores the
 //! root's place with release ordering. A reader loads the place with acquire ordering.
 //!
-//! When the memory is full, the registered regions are copied to new memory of twice their size. The old memory
-//! is freed when no reader uses it. A reader holds memory for the length of a lookup by a read lock that it
-//! only tries to take. The writer never locks current memory.
+//! When the memory is full, the registered regions are copied to new memory of up to three times their size. The
+//! old memory is freed when no reader uses it. A reader holds memory for the length of a lookup by a read lock
+//! that it only tries to take. The writer never locks current memory, and never waits for a reader: memory that
+//! a reader does not release is written again, and the reader looks again if it goes on.
 //!
 //! # Modules
 //! `arenas` replaces memory while readers use it, `tree` is the search tree, `block` encodes a region's rows as
@@ -61,7 +62,7 @@ mod orders;
 mod reader;
 mod rows;
 mod sync;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod tree;
 
@@ -69,10 +70,10 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use cfipack_format::widen::ToUsize;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Unsupported};
 
-use self::arenas::{Arenas, Words};
+use self::arenas::Arenas;
 use self::block::Block;
 use self::sync::AtomicU64;
 use self::tree::{Tree, Writer};
@@ -81,13 +82,22 @@ use crate::region::{Error, Region};
 
 pub use reader::Reader;
 
-/// The least size of the memory in words: 4 KiB.
-const LEAST: usize = 512;
-
 /// Owns the rows of all registered regions, and a value of the host for each region.
 ///
 /// A registry has a single writer. If several threads compile, put the registry in a lock; readers do not need
 /// the lock. Dropping the registry removes all rows, and then drops the values.
+///
+/// # Forks
+/// A child after `fork` has a copy of the registry, and may look up, add and remove as its parent does, if no
+/// thread was changing the registry when the process forked. A host with several threads ensures this with
+/// `pthread_atfork`, if the child uses the registry: take its lock before the fork, and release it after the
+/// fork in the parent and in the child. Lookups in the child need no lock and no preparation.
+///
+/// No change waits for a reader. A lookup keeps its memory until a change that follows its end. If it never ends,
+/// for example because its thread does not exist in the child, it keeps the memory until the registry and its
+/// readers are dropped. All lookups together keep at most two memories of each
+/// size that the registry has had, so at most four times the largest [`memory_size`](Self::memory_size), however
+/// many lookups and forks there are.
 #[derive(Debug)]
 pub struct Registry<R = ()> {
     arch: Arch,
@@ -100,8 +110,6 @@ pub struct Registry<R = ()> {
     used: usize,
     /// Words of the blocks of all registered regions.
     live: usize,
-    /// True if older memory is not yet freed.
-    has_older: bool,
     block: Block,
 }
 
@@ -120,13 +128,12 @@ impl<R> Registry<R> {
     pub fn new(arch: Arch) -> Self {
         Self {
             arch,
-            arenas: Arc::new(Arenas::new(Words::default())),
+            arenas: Arc::new(Arenas::new()),
             regions: BTreeMap::new(),
             tree: Tree::default(),
             capacity: 0,
             used: 0,
             live: 0,
-            has_older: false,
             block: Block::default(),
         }
     }
@@ -147,7 +154,7 @@ impl<R> Registry<R> {
     /// After an error the registry is unchanged, and the value is dropped.
     /// - [`Error::Registered`]: a registered region has some of the code.
     /// - [`Error::Arch`]: the region is for another architecture.
-    /// - [`Error::TooLarge`]: the region has more than 2 GiB of rows.
+    /// - [`Error::TooLarge`]: the region has more than 2 GiB of rows, or no memory is left for all regions.
     pub fn add(&mut self, region: &Region, value: R) -> Result<Vec<Unsupported>, Error> {
         if region.arch() != self.arch {
             return Err(Error::Arch { arch: region.arch(), form: "a registry of another architecture" });
@@ -168,9 +175,9 @@ impl<R> Registry<R> {
         };
         self.block.end(length).ok_or(too_large)?;
         let words = self.block.words().len();
-        self.make_room(words);
+        self.make_room(words)?;
         let Self { arenas, tree, block, used, .. } = self;
-        let at = arenas.read(|memory| {
+        let at = arenas.change(|memory| {
             let mut writer = Writer::new(memory, *used);
             let at = writer.put(block.words());
             tree.insert(&mut writer, base, at);
@@ -189,21 +196,26 @@ impl<R> Registry<R> {
     /// # Errors
     /// [`Error::NotFound`]: no registered region starts at `base`.
     pub fn remove(&mut self, base: Address) -> Result<R, Error> {
-        let Registered { words, value, .. } =
+        let Registered { at, words, value, .. } =
             self.regions.remove(&base.0).ok_or(Error::NotFound { start: base })?;
         self.live -= words;
         // Copy the other regions if there is no room, or if the copy gives memory back.
-        if !self.has_room(0) || self.room_after(0) <= self.capacity / 4 {
-            self.copy(self.room_after(0));
+        let (has_room, room) = (self.has_room(0), self.room_after(0));
+        if (!has_room || room <= self.capacity / 4) && self.copy(room).is_some() {
             return Ok(value);
         }
         let Self { arenas, tree, used, .. } = self;
-        arenas.read(|memory| {
-            let mut writer = Writer::new(memory, *used);
-            tree.remove(&mut writer, base.0);
-            *used = writer.next();
+        arenas.change(|memory| {
+            if has_room {
+                let mut writer = Writer::new(memory, *used);
+                tree.remove(&mut writer, base.0);
+                *used = writer.next();
+            } else {
+                // The region stays in the tree until the next copy, which every other change makes first.
+                block::end(&memory[at]);
+            }
         });
-        self.reclaim();
+        self.arenas.reclaim();
         Ok(value)
     }
 
@@ -254,49 +266,46 @@ impl<R> Registry<R> {
         self.used + words + self.tree.room() <= self.capacity
     }
 
-    /// Returns the size of new memory in words: twice the words of all regions, of `words` more words and of a
-    /// change of the tree.
+    /// Returns the least size of new memory in words: one and a half times the words of all regions, of `words`
+    /// more words and of a change of the tree.
     fn room_after(&self, words: usize) -> usize {
         let needed = self.size().saturating_add(words).saturating_add(Tree::default().room());
-        needed.saturating_mul(2).max(LEAST)
+        needed.saturating_add(needed / 2)
     }
 
     /// Makes room for a region of `words` words.
-    fn make_room(&mut self, words: usize) {
+    fn make_room(&mut self, words: usize) -> Result<(), Error> {
         if self.has_room(words) {
-            self.reclaim();
-        } else {
-            self.copy(self.room_after(words));
+            self.arenas.reclaim();
+            return Ok(());
         }
+        let value = self.size().saturating_add(words).to_u64();
+        let most = self.capacity.to_u64();
+        self.copy(self.room_after(words)).ok_or(Error::TooLarge { what: "words of all rows", value, most })
     }
 
-    /// Copies the registered regions to new memory, which becomes current.
-    fn copy(&mut self, capacity: usize) {
-        let words: Words = (0..capacity).map(|_| AtomicU64::new(0)).collect();
+    /// Copies the registered regions to memory of `capacity` words or more, which becomes current. Changes nothing
+    /// if there is no place for such memory.
+    fn copy(&mut self, capacity: usize) -> Option<()> {
         let Self { arenas, regions, tree, used, .. } = self;
-        let mut writer = Writer::new(&words, tree::START);
-        arenas.read(|old| {
-            for region in regions.values_mut() {
-                region.at = writer.copy(&old[region.at..region.at + region.words]);
-            }
-        });
-        *tree = Tree::build(regions.iter().map(|(&base, region)| (base, region.at as u64)), &mut writer);
-        *used = writer.next();
+        let capacity = arenas.replace(capacity, |words| {
+            let mut writer = Writer::new(words, tree::START);
+            arenas.change(|old| {
+                for region in regions.values_mut() {
+                    region.at = writer.copy(&old[region.at..region.at + region.words]);
+                }
+            });
+            *tree = Tree::build(regions.iter().map(|(&base, region)| (base, region.at as u64)), &mut writer);
+            *used = writer.next();
+        })?;
         self.capacity = capacity;
-        self.arenas.replace(words);
-        self.has_older = true;
-        self.reclaim();
-    }
-
-    /// Frees older memory that no reader uses.
-    fn reclaim(&mut self) {
-        self.has_older = self.has_older && !self.arenas.reclaim();
+        self.arenas.reclaim();
+        Some(())
     }
 }
 
 impl<R> Drop for Registry<R> {
     fn drop(&mut self) {
-        self.arenas.replace(Words::default());
-        self.arenas.reclaim();
+        self.arenas.clear();
     }
 }

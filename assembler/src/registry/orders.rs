@@ -10,13 +10,9 @@ use alloc::vec::Vec;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::arenas::{Arenas, Words};
+use super::arenas::{Arenas, LEAST};
 use super::sync::{self, AtomicU64};
 use super::tree::{self, Tree, Writer};
-
-fn words(count: usize) -> Words {
-    (0..count).map(|_| AtomicU64::new(0)).collect()
-}
 
 /// A registry of numbers. The value of each key is the place of a word with the same key.
 struct Keys {
@@ -26,17 +22,17 @@ struct Keys {
     keys: Vec<u64>,
 }
 
-const ROOM: usize = 24;
-
 impl Keys {
     fn new() -> Self {
-        let arenas = Arc::new(Arenas::new(words(ROOM)));
-        Self { arenas, tree: Tree::default(), used: tree::START, keys: Vec::new() }
+        let arenas = Arc::new(Arenas::new());
+        let mut keys = Self { arenas, tree: Tree::default(), used: 0, keys: Vec::new() };
+        keys.copy();
+        keys
     }
 
     fn change(&mut self, change: impl FnOnce(&mut Tree, &mut Writer<'_>)) {
         let Self { arenas, tree, used, .. } = self;
-        arenas.read(|words| {
+        arenas.change(|words| {
             let mut writer = Writer::new(words, *used);
             change(tree, &mut writer);
             *used = writer.next();
@@ -56,25 +52,29 @@ impl Keys {
         self.change(|tree, writer| tree.remove(writer, key));
     }
 
-    /// Copies all keys to new memory.
+    /// Copies all keys to other memory.
     fn copy(&mut self) {
-        let words = words(ROOM);
-        let mut writer = Writer::new(&words, tree::START);
-        let places: Vec<_> = self.keys.iter().map(|&key| (key, writer.put(&[key]))).collect();
-        self.tree = Tree::build(places.into_iter(), &mut writer);
-        self.used = writer.next();
-        self.arenas.replace(words);
+        let Self { arenas, tree, used, keys } = self;
+        let replaced = arenas.replace(LEAST, |words| {
+            let mut writer = Writer::new(words, tree::START);
+            let places: Vec<_> = keys.iter().map(|&key| (key, writer.put(&[key]))).collect();
+            *tree = Tree::build(places.into_iter(), &mut writer);
+            *used = writer.next();
+        });
+        assert_eq!(replaced, Some(LEAST));
         self.arenas.reclaim();
     }
 }
 
 /// Returns the key that a reader finds.
 fn find(arenas: &Arenas, key: u64) -> Option<u64> {
-    arenas.read(|words| {
+    let found = arenas.read(|words| {
         let (found, at) = tree::find(words, key)?;
-        let word = words[at as usize].load(sync::Ordering::Relaxed);
+        Some((found, words.get(at as usize)?.load(sync::Ordering::Relaxed)))
+    });
+    found.map(|(found, word)| {
         assert_eq!(found, word, "what the tree leads to was written before");
-        Some(found)
+        found
     })
 }
 
@@ -114,6 +114,24 @@ fn memory_is_replaced() {
             assert_eq!(find(&arenas, 15), Some(10));
         });
         keys.copy();
+        keys.copy();
+        reader.join().unwrap();
+    });
+}
+
+/// Memory that a reader holds is written again, with other keys.
+#[test]
+fn memory_is_written_again() {
+    model(|| {
+        let mut keys = Keys::new();
+        keys.add(10);
+        let arenas = Arc::clone(&keys.arenas);
+        let reader = thread::spawn(move || {
+            let found = find(&arenas, 15);
+            assert!(matches!(found, Some(10 | 12)), "{found:?}");
+        });
+        keys.copy();
+        keys.keys = Vec::from([10, 12]);
         keys.copy();
         reader.join().unwrap();
     });

@@ -35,11 +35,15 @@ impl Reader {
     /// This function is async-signal-safe: it does not wait, block on a lock, allocate, or use thread-local
     /// variables. You can call it even in a handler that interrupts a call of the registry in the same thread.
     /// While another thread replaces the whole memory, it may look twice.
+    ///
+    /// A lookup may never end: its thread may be stopped, or the process forks, and the thread does not exist in
+    /// the child. No other lookup and no change of the registry waits for it. See
+    /// [`Registry`](super::Registry#forks).
     #[inline]
     pub fn lookup(&self, pc: Address) -> Option<Frame> {
         self.arenas.read(|words| {
             let (base, at) = tree::find(words, pc.0)?;
-            block::lookup(words.get(usize::try_from(at).ok()?..)?, pc.0 - base)
+            block::lookup(words.get(usize::try_from(at).ok()?..)?, pc.0.checked_sub(base)?)
         })
     }
 }

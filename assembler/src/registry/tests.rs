@@ -10,7 +10,8 @@ use std::thread;
 use cfipack_decoder::sframe::Frame;
 use cfipack_format::{Address, Arch, Cfa, Reason, Register, Row, Rule};
 
-use super::{LEAST, Registry};
+use super::Registry;
+use super::arenas::LEAST;
 use crate::Directives;
 use crate::region::{Error, Region};
 
@@ -120,6 +121,32 @@ fn ascending_and_descending() {
         for number in 0..COUNT {
             registry.remove(Address(BASE + 32 * place(number))).unwrap();
             assert_eq!((found(number), found(COUNT - 1).is_some()), (None, number + 1 < COUNT));
+        }
+    }
+}
+
+/// A region takes the place of several smaller ones, wherever a node of the tree ends.
+#[test]
+fn a_region_over_removed_ones() {
+    const COUNT: u64 = 60;
+    for start in 0..COUNT - 4 {
+        let mut registry = Registry::new(Arch::Amd64);
+        let reader = registry.reader();
+        for number in 0..COUNT {
+            registry.add(&region(BASE + 32 * number, 1, 8 * number), ()).unwrap();
+        }
+        for number in start..start + 4 {
+            registry.remove(Address(BASE + 32 * number)).unwrap();
+        }
+        registry.add(&region(BASE + 32 * start, 4, 8000), ()).unwrap();
+        for number in 0..COUNT {
+            let is_replaced = (start..start + 4).contains(&number);
+            let expected = if is_replaced { 8000 } else { 8 * number };
+            assert_eq!(
+                mark(reader.lookup(Address(BASE + 32 * number + 8))),
+                Some(expected),
+                "{start} {number}"
+            );
         }
     }
 }
@@ -272,4 +299,62 @@ fn readers_while_regions_come_and_go() {
             }
         }
     });
+}
+
+/// Adds and removes one region again and again, until the memory has been replaced several times. Returns the
+/// largest size of the memory.
+fn churn(registry: &mut Registry, rounds: u64) -> usize {
+    let mut most = 0;
+    for round in 0..rounds {
+        registry.add(&region(BASE + (1 << 20), 4, 8 * round), ()).unwrap();
+        most = most.max(registry.memory_size());
+        registry.remove(Address(BASE + (1 << 20))).unwrap();
+    }
+    most
+}
+
+/// Lookups that never end, as in a child after a fork, keep no change waiting and only so much memory.
+#[test]
+fn readers_that_never_end() {
+    let mut registry = Registry::new(Arch::Amd64);
+    let reader = registry.reader();
+    let mut most = 0;
+    for number in 0..200 {
+        registry.add(&region(BASE + 32 * number, 1, 8 * number), ()).unwrap();
+        for _ in 0..3 {
+            registry.arenas.hold();
+            most = most.max(churn(&mut registry, 40));
+        }
+        let expected = (0..220).map(|other| (other <= number).then_some(8 * other));
+        let found = (0..220).map(|other| mark(reader.lookup(Address(BASE + 32 * other + 8))));
+        assert!(found.eq(expected));
+        let kept = registry.arenas.len() * 8;
+        assert!(kept <= 4 * most, "{kept} bytes are kept, where the largest memory has {most}");
+    }
+}
+
+/// Where readers hold every place for memory, regions still go, and new ones are refused.
+#[test]
+fn readers_that_hold_every_place() {
+    let mut registry = Registry::new(Arch::Amd64);
+    let reader = registry.reader();
+    let found = |number| mark(reader.lookup(Address(BASE + 32 * number + 8)));
+    let mut added = 0;
+    while registry.memory_size() < 8 * 4 * LEAST {
+        registry.add(&region(BASE + 32 * added, 1, 8 * added), ()).unwrap();
+        added += 1;
+    }
+    registry.arenas.hold_all();
+    let refused = loop {
+        match registry.add(&region(BASE + 32 * added, 1, 8 * added), ()) {
+            Ok(_) => added += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::TooLarge { .. }), "{refused}");
+    assert_eq!((found(0), found(added - 1), found(added)), (Some(0), Some(8 * (added - 1)), None));
+    for number in (0..added).rev() {
+        registry.remove(Address(BASE + 32 * number)).unwrap();
+        assert_eq!((found(number), found(number / 2).is_some()), (None, number > 0));
+    }
 }

@@ -7,8 +7,9 @@
 //! node:   number of keys, and whether a leaf | keys ... | places of children, or values ...
 //! ```
 //!
-//! The keys of a node ascend. A child has no key below the child's own key in its parent, except for the first
-//! child of a node.
+//! The keys of a node ascend. The key of a child is the first key in the child: it is never less, so that a search
+//! for a key between two children ends at the last key of the first of them. Only the first key of all may be less
+//! in the nodes above it.
 
 use alloc::vec::Vec;
 
@@ -27,6 +28,9 @@ const PACKED: usize = 12;
 const LEAF: u64 = 1 << 32;
 
 /// Finds the last key that is not after `key`, and its value.
+///
+/// The words may change under a reader of older memory. So every place is checked, and a child must be in front
+/// of its parent, as the writer has put them: this ends every search.
 #[inline]
 pub(super) fn find(words: &[AtomicU64], key: u64) -> Option<(u64, u64)> {
     let mut node = words.get(ROOT)?.load(Ordering::Acquire);
@@ -35,13 +39,17 @@ pub(super) fn find(words: &[AtomicU64], key: u64) -> Option<(u64, u64)> {
         let (head, rest) = node_words.split_first()?;
         let head = head.load(Ordering::Relaxed);
         let count = head as u32 as usize;
-        let (keys, values) = rest.get(..2 * count)?.split_at(count);
+        let (keys, values) = rest.get(..count.saturating_mul(2))?.split_at(count);
         let after = keys.partition_point(|other| other.load(Ordering::Relaxed) <= key);
         if head & LEAF != 0 {
             let at = after.checked_sub(1)?;
             return Some((keys.get(at)?.load(Ordering::Relaxed), values.get(at)?.load(Ordering::Relaxed)));
         }
-        node = values.get(after.saturating_sub(1))?.load(Ordering::Relaxed);
+        let child = values.get(after.saturating_sub(1))?.load(Ordering::Relaxed);
+        if child >= node {
+            return None;
+        }
+        node = child;
     }
 }
 
@@ -155,7 +163,7 @@ impl Tree {
 
     /// Removes a key that the tree has. The memory must have [`Self::room`].
     pub(super) fn remove(&mut self, writer: &mut Writer<'_>, key: u64) {
-        let mut root = removed(writer, writer.root(), key).unwrap_or(0);
+        let mut root = removed(writer, writer.root(), key).map_or(0, |(_, root)| root);
         while self.height > 1 {
             let node = Node::read(writer, root);
             if node.is_leaf || node.count > 1 {
@@ -182,6 +190,7 @@ fn inserted(writer: &mut Writer<'_>, at: u64, key: u64, value: u64) -> (u64, Opt
         let child = after.saturating_sub(1);
         let (left, right) = inserted(writer, node.values[child], key, value);
         node.values[child] = left;
+        node.keys[child] = node.keys[child].min(key);
         if let Some((middle, right)) = right {
             node.insert(child + 1, middle, right);
         }
@@ -193,16 +202,17 @@ fn inserted(writer: &mut Writer<'_>, at: u64, key: u64, value: u64) -> (u64, Opt
     (node.write(writer), Some((right.keys[0], right.write(writer))))
 }
 
-/// Writes a new copy of a node without a key. Writes nothing if no key would remain.
-fn removed(writer: &mut Writer<'_>, at: u64, key: u64) -> Option<u64> {
+/// Writes a new copy of a node without a key. Returns its first key and its place. Writes nothing if no key would
+/// remain.
+fn removed(writer: &mut Writer<'_>, at: u64, key: u64) -> Option<(u64, u64)> {
     let mut node = Node::read(writer, at);
     let child = node.after(key).saturating_sub(1);
     let new = if node.is_leaf { None } else { removed(writer, node.values[child], key) };
     match new {
-        Some(new) => node.values[child] = new,
+        Some(new) => (node.keys[child], node.values[child]) = new,
         None => node.remove(child),
     }
-    (node.count > 0).then(|| node.write(writer))
+    (node.count > 0).then(|| (node.keys[0], node.write(writer)))
 }
 
 /// A copy of a node, which the writer changes.

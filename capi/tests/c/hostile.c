@@ -305,6 +305,7 @@ static void linking(void) {
     REFUSED(cfipack_merger_row_at(merger, starts[0].key, 0, NULL));
     REFUSED(cfipack_merger_absorb(merger, NULL));
     REFUSED(cfipack_merger_absorb(merger, merger));
+    failures += strstr(cfipack_merger_message(merger), "absorb") == NULL;
     DONE(cfipack_merger_shard(merger, &shard));
     REFUSED(cfipack_merger_absorb(NULL, shard));
     DONE(cfipack_merger_shard(merger, &shard));
@@ -388,6 +389,7 @@ static void other_handles(void) {
     object.num_functions = 0;
     DONE(cfipack_unwind_builder_push(builder, &object));
     REFUSED(cfipack_unwind_builder_absorb(builder, builder));
+    failures += strstr(cfipack_unwind_builder_message(builder), "absorb") == NULL;
     REFUSED(cfipack_unwind_builder_push_code(NULL, 0, 1));
     DONE(cfipack_unwind_builder_push_code(builder, 0, 1));
     REFUSED(cfipack_unwind_builder_finish(NULL, &unwind));

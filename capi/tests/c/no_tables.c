@@ -68,12 +68,15 @@ int main(void) {
     if (at == with.depth || with.end != CFIPACK_END_OUTERMOST)
         return 1;
     /* described, bare, described, bare, described, bare, described: a frame pointer finds the callers of bare
-     * functions, and a table finds all other frames. */
-    for (i = 0; i < LINKS; i++)
-        wrong += with.frames[at + i].found_by !=
-                 (i % 2 == 1 ? CFIPACK_FOUND_BY_FRAME_POINTER : CFIPACK_FOUND_BY_TABLE);
-    for (i = 0; i < with.depth; i++)
-        wrong += (i < at || i >= at + LINKS) && with.frames[i].found_by == CFIPACK_FOUND_BY_FRAME_POINTER;
+     * functions, and a table finds all other frames. All after the first one say so. */
+    for (i = at; i < with.depth; i++) {
+        int is_bare = i < at + LINKS && (i - at) % 2 == 1;
+        wrong += with.frames[i].found_by != (is_bare   ? CFIPACK_FOUND_BY_FRAME_POINTER
+                                             : i == at ? CFIPACK_FOUND_BY_TABLE
+                                                       : CFIPACK_FOUND_BY_TABLE_AFTER_GUESS);
+    }
+    for (i = 0; i < at; i++)
+        wrong += with.frames[i].found_by >= CFIPACK_FOUND_BY_FRAME_POINTER;
     /* Without the bounds of the stack the memory is unknown, and there is one frame. */
     wrong += unbounded.depth != 1 || unbounded.end != CFIPACK_END_MEMORY;
     printf("wrong %d\n", wrong);

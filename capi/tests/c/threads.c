@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/time.h>
 
-enum { THREADS = 300, SAMPLES = 20, NUM_ENDS = CFIPACK_END_TABLE + 1 };
+enum { THREADS = 300, SAMPLES = 20, NUM_ENDS = CFIPACK_END_NOT_CODE + 1 };
 
 static int entered, failed;
 static unsigned samples, complete, ends[NUM_ENDS];

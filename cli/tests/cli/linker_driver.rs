@@ -8,11 +8,12 @@ use std::process::{Command, Output};
 use std::{env, fs};
 
 use cfipack_testkit::needs;
+use cfipack_testkit::random::{Case, Random, cases};
 use cfipack_testkit::rustc::rustc;
 use object::read::elf::ElfFile64;
 use object::{Object as _, elf};
 
-use crate::program::{command, scratch};
+use crate::program::{command, names, scratch};
 
 pub const DRIVER: &str = env!("CARGO_BIN_EXE_cfi2sframe-ld");
 
@@ -256,6 +257,67 @@ fn strict_in_a_response_file() {
     let (output, _) = driven("linker-driver-strict-file", script, &arguments, &[]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "\"x.o\"\n\"a b\"\n\"--version\"\n");
     assert_eq!(output.status.code(), Some(0));
+}
+
+/// The driver takes any arguments and response files, and any file that the linker leaves. It passes the linker's status
+/// on, or ends with an error of its own, and changes nothing that it cannot read.
+#[test]
+fn any_arguments_and_outputs() {
+    const WORDS: [&str; 14] = [
+        "--strict",
+        "-Wl,--strict",
+        "-Wl,",
+        "-o",
+        "-oout",
+        "@file",
+        "@",
+        "@none",
+        "'",
+        "\"",
+        "\\",
+        " ",
+        "\n",
+        "\u{e9}",
+    ];
+    let linked =
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so")).unwrap();
+    let (_, directory) = driven("linker-driver-any", "cp damaged out; exit $CODE", &[], &[("CODE", "1")]);
+    let path = path_from(&[&directory.join("bin")]);
+    let (seed, count) = cases("any arguments of the driver", 150);
+    let mut changed = 0;
+    for number in 0..count as u64 {
+        let (_case, mut random) = Case::new(seed.wrapping_add(number));
+        let text =
+            |random: &mut Random| (0..random.below(12)).map(|_| random.pick(&WORDS)).collect::<String>();
+        fs::write(directory.join("file"), text(&mut random)).unwrap();
+        let mut damaged = linked.clone();
+        for _ in 0..random.below(9) {
+            let at = random.below(damaged.len() as u64) as usize;
+            damaged[at] = random.byte(0, 255);
+        }
+        if random.chance(20) {
+            damaged.truncate(random.below(linked.len() as u64) as usize);
+        }
+        fs::write(directory.join("damaged"), &damaged).unwrap();
+        let code = random.pick(&[0, 0, 0, 1, 77]);
+        let mut driver = Command::new(directory.join("ld.x"));
+        driver.args((0..random.below(4)).map(|_| text(&mut random))).args(["-o", "out"]);
+        driver.current_dir(&directory).env("PATH", &path).env("CODE", code.to_string());
+        let output = driver.output().unwrap();
+        let (status, messages) = (output.status.code(), String::from_utf8_lossy(&output.stderr));
+        // Without --strict, what becomes of the table does not change the linker's status.
+        assert!(status == Some(code) || code == 0 && matches!(status, Some(1 | 2)), "{status:?}: {messages}");
+        assert!(!messages.contains("panicked"), "{messages}");
+        let out = fs::read(directory.join("out")).unwrap();
+        // Only what the linker has linked is changed, and only if it is an ELF file.
+        let has_table = code == 0 && damaged.starts_with(b"\x7fELF") && out.starts_with(b"\x7fELF");
+        assert!(out == damaged || has_table, "{messages}");
+        changed += usize::from(out != damaged);
+        let left = names(&directory);
+        let known = ["a.out", "bin", "damaged", "file", "ld.x", "out"];
+        assert!(left.iter().all(|name| known.contains(&&**name)), "{left:?}");
+    }
+    assert!(changed * 10 > count, "{changed} of {count} files got a table");
 }
 
 /// Makes response files that name themselves, or 1998 or 1999 others. The bool says whether `ld` refuses them as too many.

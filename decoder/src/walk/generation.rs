@@ -25,9 +25,13 @@ impl Generation {
         #[cfg(target_has_atomic = "ptr")]
         {
             static LAST: AtomicUsize = AtomicUsize::new(0);
-            match LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1)) {
-                Ok(last) => Self(NonZeroU64::new(last as u64 + 1)),
-                Err(_) => Self::NONE,
+            let mut last = LAST.load(Ordering::Relaxed);
+            loop {
+                let Some(next) = last.checked_add(1) else { return Self::NONE };
+                match LAST.compare_exchange_weak(last, next, Ordering::Relaxed, Ordering::Relaxed) {
+                    Ok(_) => return Self(NonZeroU64::new(next as u64)),
+                    Err(other) => last = other,
+                }
             }
         }
         #[cfg(not(target_has_atomic = "ptr"))]

@@ -7,6 +7,7 @@
 //!
 //! - [`Walk`] goes from frame to frame, and [`End`] gives the reason why it stops.
 //! - [`StackFrame`] is a frame. Its [`found_by`](StackFrame::found_by) is how the walk has found the frame.
+//! - [`ends_with_call`] recognises the call before a return address.
 //! - [`AddressSpace`] is a trait: the code of a process and its tables. [`Modules`] implements it for loaded
 //!   files.
 //! - [`Cache`] makes the steps from known PCs several times as fast, in memory that you give it.
@@ -15,6 +16,7 @@
 
 mod cache;
 mod cached_row;
+mod call;
 mod generation;
 mod modules;
 mod space;
@@ -22,6 +24,7 @@ mod stack_frame;
 mod walker;
 
 pub use cache::{Cache, CacheEntry};
+pub use call::ends_with_call;
 pub use generation::Generation;
 pub use modules::{Module, Modules, ModulesError};
 pub use space::AddressSpace;

@@ -4,6 +4,7 @@ use core::ops::{Deref, Range};
 
 use cfipack_format::{Address, Arch};
 
+use super::call::ends_with_call;
 use super::{AddressSpace, Generation, StackFrame};
 use crate::sframe::{Error, Frame, Index, Section};
 
@@ -13,6 +14,7 @@ pub struct Module<'a, 'm> {
     code: Range<u64>,
     bias: u64,
     table: Table<'a, 'm>,
+    bytes: &'m [u8],
     starts: &'m [Range<Address>],
     switches: &'m [Range<Address>],
 }
@@ -29,7 +31,7 @@ impl<'a, 'm> Module<'a, 'm> {
     /// an address in the process and the address in the file.
     pub const fn new(code: Range<Address>, bias: u64) -> Self {
         let code = Range { start: code.start.0, end: code.end.0 };
-        Self { code, bias, table: Table::None, starts: &[], switches: &[] }
+        Self { code, bias, table: Table::None, bytes: &[], starts: &[], switches: &[] }
     }
 
     /// Sets the table. The table's address must be its address in the file.
@@ -43,6 +45,14 @@ impl<'a, 'm> Module<'a, 'm> {
     #[must_use]
     pub const fn with_index(mut self, index: Index<'a, 'm>) -> Self {
         self.table = Table::Indexed(index);
+        self
+    }
+
+    /// Sets the bytes of the code, from the start of its range. Fewer bytes than the range has are allowed. Walks then
+    /// refuse return addresses that depend on a guess and follow no call.
+    #[must_use]
+    pub const fn with_bytes(mut self, bytes: &'m [u8]) -> Self {
+        self.bytes = bytes;
         self
     }
 
@@ -170,6 +180,12 @@ impl<'a, 'm, L: Deref<Target = [Module<'a, 'm>]>> AddressSpace for Modules<L> {
     #[inline]
     fn is_code(&self, pc: Address) -> bool {
         self.find(pc).is_some()
+    }
+
+    fn follows_call(&self, pc: Address) -> Option<bool> {
+        let module = self.find(Address(pc.0.checked_sub(1)?))?;
+        let len = usize::try_from(pc.0 - module.code.start).ok()?;
+        ends_with_call(self.arch, module.bytes.get(..len)?)
     }
 }
 

@@ -34,9 +34,16 @@ pub trait AddressSpace {
         false
     }
 
-    /// Returns whether there may be code at an address. A walk uses it to check return addresses that it has
-    /// found with a frame pointer.
+    /// Returns whether there may be code at an address. A walk asks it for every return address that no table
+    /// covers, and does not go on where there is none.
     fn is_code(&self, pc: Address) -> bool {
         pc.0 != 0
+    }
+
+    /// Returns whether a call is directly before a return address, or `None` if the code cannot be read. A walk asks
+    /// it for return addresses that depend on a guess.
+    fn follows_call(&self, pc: Address) -> Option<bool> {
+        let _ = pc;
+        None
     }
 }

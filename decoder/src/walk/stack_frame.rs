@@ -35,12 +35,27 @@ impl StackFrame {
 pub enum FoundBy {
     /// The frame is the innermost frame: the caller of the walk gave its registers.
     Registers,
-    /// The frame before it has a row. The result is as correct as the table.
+    /// The frame before it has a row, and no frame so far is a guess. The result is as correct as the tables.
     Table,
     /// The walk followed the frame pointer of the frame before it, where no table covers the code. This is a
     /// guess. It skips one or more callers if the code has no frame pointers, or if a signal interrupted the
-    /// function before it had set its own frame pointer.
+    /// function before it had set its own frame pointer, and it leads anywhere if the code has other values in the
+    /// register.
     FramePointer,
+    /// The frame before it has a row, but a frame further in was found by its frame pointer. The result is as
+    /// correct as that guess.
+    TableAfterGuess,
+}
+
+impl FoundBy {
+    /// Returns whether the frame depends on a guess, so that it may be wrong and callers may be missing before it.
+    #[inline]
+    pub const fn is_guess(self) -> bool {
+        match self {
+            Self::Registers | Self::Table => false,
+            Self::FramePointer | Self::TableAfterGuess => true,
+        }
+    }
 }
 
 /// The reason why a walk ends.
@@ -52,9 +67,19 @@ pub enum End {
     /// The last frame is the first frame of a stack
     /// ([`AddressSpace::is_start`](super::AddressSpace::is_start)). The stack is complete.
     Start,
-    /// The return address is 0, or the frame pointer is 0 in code that no table covers. ABIs and runtimes mark
-    /// the outermost frame in this way. The stack is complete.
+    /// The return address is 0, and no frame is a guess. ABIs and runtimes mark the outermost frame in this way.
+    /// The stack is complete.
     Null,
+    /// The end is unknown: the return address is 0 after a guess, or the frame pointer is 0 in code that no table
+    /// covers. Either the last frame is outermost, or its code has other values in the register and callers are
+    /// missing.
+    GuessedNull,
+    /// The return address is in no code of the address space. After a guess it is also this if the code before the
+    /// return address is no call. The last frame is the last one that counts.
+    NotCode {
+        /// The return address.
+        pc: Address,
+    },
     /// No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack.
     NoRow,
     /// The row of the last frame needs a register that is not known there.
@@ -79,11 +104,14 @@ pub enum End {
 }
 
 impl End {
-    /// Returns whether the walk has reached the outermost frame of the stack.
+    /// Returns whether the walk has reached the outermost frame of the stack. If a frame
+    /// [is a guess](FoundBy::is_guess), callers may be missing all the same.
     pub fn is_complete(&self) -> bool {
         match self {
             Self::Outermost | Self::Start | Self::Null => true,
-            Self::NoRow
+            Self::GuessedNull
+            | Self::NotCode { .. }
+            | Self::NoRow
             | Self::Register { .. }
             | Self::Memory { .. }
             | Self::NotRising
@@ -110,6 +138,7 @@ impl fmt::Display for FoundBy {
             Self::Registers => "registers",
             Self::Table => "table",
             Self::FramePointer => "frame pointer",
+            Self::TableAfterGuess => "table, after a guess",
         })
     }
 }
@@ -119,7 +148,9 @@ impl fmt::Display for End {
         match self {
             Self::Outermost => StepError::Outermost.fmt(f),
             Self::Start => f.write_str("the function starts stacks"),
-            Self::Null => f.write_str("the return address or the frame pointer is 0"),
+            Self::Null => f.write_str("the return address is 0"),
+            Self::GuessedNull => f.write_str("unknown: 0 where frame pointers are guessed"),
+            Self::NotCode { pc } => write!(f, "the return address {pc} is in no code"),
             Self::NoRow => f.write_str("no table covers the code, and its frame pointer leads to no frame"),
             Self::Register { arch, register } => {
                 StepError::Register { arch: *arch, register: *register }.fmt(f)

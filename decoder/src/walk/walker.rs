@@ -11,9 +11,10 @@ use crate::sframe::{Caller, Frame, Registers, step};
 /// A walk up a stack. It is an iterator over the frames, innermost frame first.
 ///
 /// To find a caller, the walk looks up the frame's PC and applies the row. Where no table covers the code, it
-/// follows the frame pointer. It accepts a frame pointer only if the pointer is aligned, lies in the stack at
-/// or above the stack pointer, and leads to a return address in code. The stack pointer has to rise from frame
-/// to frame, so every walk ends.
+/// follows the frame pointer, which is a guess. It accepts a frame pointer only if the pointer is aligned, lies in
+/// the stack at or above the stack pointer, and leads to a return address in code, after a call if the code can be
+/// read. [`StackFrame::found_by`] says of each frame whether it depends on a guess. Every return address has to be
+/// in code. The stack pointer has to rise from frame to frame, so every walk ends.
 ///
 /// You give the walk a closure that reads memory. It returns the pointer at an address, in the byte order of
 /// the machine, or `None` if the address is not in the memory of the stack.
@@ -46,7 +47,7 @@ use crate::sframe::{Caller, Frame, Registers, step};
 ///     (0x1800, FoundBy::Table),
 ///     (0x1804, FoundBy::FramePointer),
 /// ]);
-/// assert_eq!(walk.end(), Some(End::Null));
+/// assert_eq!(walk.end(), Some(End::GuessedNull));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub struct Walk<'w, 'm, S: ?Sized, M> {
     /// The frame that [`next`](Iterator::next) returned last.
     frame: StackFrame,
     registers: Registers<'w>,
+    /// The row of that frame, if it was looked up and can be cached.
+    row: Option<CachedRow>,
     /// False if `registers.sp` is only a lower bound.
     is_sp_exact: bool,
     is_started: bool,
@@ -84,6 +87,7 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
             address_bits: 48,
             frame,
             registers,
+            row: None,
             is_sp_exact: true,
             is_started: false,
             end: None,
@@ -132,17 +136,10 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
     /// Goes to the caller of the last frame.
     #[inline(always)]
     fn advance(&mut self) -> Result<(), End> {
-        let address = self.frame.lookup_address();
-        let generation = self.space.generation();
-        let row = match self.cache.as_ref().and_then(|cache| cache.get(address, generation)) {
+        let row = match self.row {
             Some(row) => row,
-            None => match self.look_up(address)? {
-                Ok(row) => {
-                    if let Some(cache) = &mut self.cache {
-                        cache.put(address, generation, row);
-                    }
-                    row
-                }
+            None => match self.find()? {
+                Ok(row) => row,
                 Err(frame) => return self.step_by(&frame),
             },
         };
@@ -151,12 +148,57 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
             Action::Step => {
                 let Registers { sp, fp, lr, .. } = self.registers;
                 let caller = row.step(self.arch, (sp, fp, lr), &mut self.memory)?;
-                self.enter(caller, row.is_signal_frame(), FoundBy::Table)
+                self.enter(caller, row.is_signal_frame(), self.by_table())
             }
             Action::Outermost => Err(End::Outermost),
             Action::Start => Err(End::Start),
             Action::NoRow => self.step_by_frame_pointer(),
         }
+    }
+
+    /// Checks the return address that [`advance`](Self::advance) has found, before anyone sees it. It finds the row
+    /// for the next step, because a row is the quickest proof of code.
+    #[inline(always)]
+    fn look_ahead(&mut self) -> Result<(), End> {
+        self.row = None;
+        // A damaged table, or a row that cannot be cached, is found again if the walk goes on.
+        if let Ok(Ok(row)) = self.find() {
+            self.row = Some(row);
+            let is_covered = !matches!(row.action(), Action::NoRow);
+            if !is_covered && !self.space.is_code(self.frame.lookup_address()) {
+                return Err(End::NotCode { pc: self.frame.pc });
+            }
+        }
+        if self.frame.found_by == FoundBy::TableAfterGuess && !self.may_be_return_address(self.frame) {
+            return Err(End::NotCode { pc: self.frame.pc });
+        }
+        Ok(())
+    }
+
+    /// Returns false if the code before a return address can be read and is no call.
+    fn may_be_return_address(&self, frame: StackFrame) -> bool {
+        frame.is_exact || self.space.follows_call(frame.pc) != Some(false)
+    }
+
+    /// Returns how a caller is found by the row of the last frame.
+    #[inline(always)]
+    fn by_table(&self) -> FoundBy {
+        if self.frame.found_by.is_guess() { FoundBy::TableAfterGuess } else { FoundBy::Table }
+    }
+
+    /// Finds the row of the last frame: a row that can be cached, or the frame if its row cannot be cached.
+    #[inline(always)]
+    fn find(&mut self) -> Result<Result<CachedRow, Frame>, End> {
+        let address = self.frame.lookup_address();
+        let generation = self.space.generation();
+        if let Some(row) = self.cache.as_ref().and_then(|cache| cache.get(address, generation)) {
+            return Ok(Ok(row));
+        }
+        let found = self.look_up(address)?;
+        if let (Ok(row), Some(cache)) = (&found, &mut self.cache) {
+            cache.put(address, generation, *row);
+        }
+        Ok(found)
     }
 
     /// Looks up an address. Returns a row that can be cached, or the frame if its row cannot be cached.
@@ -179,7 +221,7 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
             return Err(End::Register { arch: self.arch, register: self.arch.stack_pointer() });
         }
         let caller = step(self.arch, &frame.row, &self.registers, &mut self.memory)?;
-        self.enter(caller, frame.is_signal_frame, FoundBy::Table)
+        self.enter(caller, frame.is_signal_frame, self.by_table())
     }
 
     /// Steps by the frame pointer, in code that no table covers.
@@ -194,7 +236,7 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         }
         // In the innermost frame, a function may use the register for any value.
         if fp == 0 && !is_innermost {
-            return Err(End::Null);
+            return Err(End::GuessedNull);
         }
         let Some(sp) = fp.checked_add(record.size) else { return Err(End::NoRow) };
         let is_aligned = fp.is_multiple_of(self.arch.pointer_size().into());
@@ -209,10 +251,13 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         let caller =
             Caller { pc: Address(pc), signed: has_signatures, cfa: Address(sp), sp, fp: Some(callers_fp) };
         let pc = caller.without_signature(self.address_bits);
-        if pc.0 != 0 && !self.space.is_code(Address(pc.0 - 1)) {
+        let found_by = FoundBy::FramePointer;
+        let frame = StackFrame { pc, sp, is_exact: false, found_by };
+        let is_code = || self.space.is_code(frame.lookup_address()) && self.may_be_return_address(frame);
+        if pc.0 != 0 && !is_code() {
             return Err(End::NoRow);
         }
-        self.enter(caller, false, FoundBy::FramePointer)?;
+        self.enter(caller, false, found_by)?;
         self.is_sp_exact = record.ends_frame;
         Ok(())
     }
@@ -222,7 +267,7 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
     fn enter(&mut self, caller: Caller, is_exact: bool, found_by: FoundBy) -> Result<(), End> {
         let pc = caller.without_signature(self.address_bits);
         if pc.0 == 0 {
-            return Err(End::Null);
+            return Err(if found_by.is_guess() { End::GuessedNull } else { End::Null });
         }
         // A leaf function on a machine with a link register may have an empty frame. Its caller does not.
         let is_rising =
@@ -246,7 +291,7 @@ impl<S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Iterator for Wa
             return None;
         }
         if self.is_started
-            && let Err(end) = self.advance()
+            && let Err(end) = self.advance().and_then(|()| self.look_ahead())
         {
             self.end = Some(end);
             return None;

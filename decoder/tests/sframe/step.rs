@@ -110,6 +110,11 @@ fn a_base_that_only_the_innermost_frame_has() {
     assert_eq!(error, StepError::Register { arch: Arch::Amd64, register: Register(3) });
     let words = "the value of rbx is not known: a table does not restore it for a caller";
     assert_eq!(error.to_string(), words);
+    // Tables restore these registers, so another reason applies.
+    for (register, name) in [(6, "rbp"), (7, "rsp")] {
+        let error = StepError::Register { arch: Arch::Amd64, register: Register(register) };
+        assert_eq!(error.to_string(), format!("the value of {name} is not known"));
+    }
 }
 
 #[test]

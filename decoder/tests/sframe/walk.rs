@@ -5,9 +5,9 @@ use std::cell::Cell;
 use cfipack_decoder::sframe::{Error, Frame, Registers, Section};
 use cfipack_decoder::walk::{
     AddressSpace, Cache, CacheEntry, End, FoundBy, Generation, Module, Modules, ModulesError, StackFrame,
-    Walk,
+    Walk, ends_with_call,
 };
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
 
 /// A table at 0x2000 with a function of 0x100 bytes at 0x1000: from 0, CFA = sp + 8.
 const NO_FRAME: [u8; 52] = table(3, 8);
@@ -61,13 +61,13 @@ fn frame_pointers_lead_through_code_without_a_table() {
     let (first, second) = ((0x1010, 0x7000, FoundBy::Registers), (0x5005, 0x7008, FoundBy::Table));
     let third = (0x5105, 0x7028, FoundBy::FramePointer);
     // The frame pointer of 0x5105 is 0x7030, which leads to a return address of 0.
-    assert_eq!(walk(at(0x7018)), (vec![first, second, third], End::Null));
+    assert_eq!(walk(at(0x7018)), (vec![first, second, third], End::GuessedNull));
     // Misaligned, below the stack pointer, beyond the memory, at words that are not code, and at a word of 0.
     for fp in [0x7019, 0x6ff8, 0x7000, 0x7010, 0x7038, 0x8000, u64::MAX - 7, 0x7008] {
-        let end = if fp == 0x7008 { End::Null } else { End::NoRow };
+        let end = if fp == 0x7008 { End::GuessedNull } else { End::NoRow };
         assert_eq!(walk(at(fp)), (vec![first, second], end), "{fp:#x}");
     }
-    assert_eq!(walk(at(0)), (vec![first, second], End::Null));
+    assert_eq!(walk(at(0)), (vec![first, second], End::GuessedNull));
     assert_eq!(walk(at(0x7018).with_frame_pointers(false)), (vec![first, second], End::NoRow));
     // The frame lies outside the bounds of the stack.
     let bounded = at(0x7018).with_stack(Address(0x7000)..Address(0x7020));
@@ -75,6 +75,179 @@ fn frame_pointers_lead_through_code_without_a_table() {
     // In the innermost frame, the frame pointer may have any value, also 0.
     let innermost = Walk::new(&modules, Address(0x5005), registers(0x7000, 0), words(0x7000, &STACK));
     assert_eq!(walk(innermost).1, End::NoRow);
+}
+
+/// The code at 0x5010 has no table and uses its frame pointer for data. Its caller is 0x5020. Whatever the data is,
+/// the walk does not claim to know the rest of the stack.
+#[test]
+fn what_comes_after_a_guess_says_so() {
+    let modules = [
+        Module::new(Address(0x1000)..Address(0x2000), 0).with_table(section(&NO_FRAME)),
+        Module::new(Address(0x5000)..Address(0x6000), 0),
+    ];
+    let modules = Modules::new(Arch::Amd64, &modules[..]).unwrap();
+    let stack = |next| [0x5010, 1, 2, 0x5020, 0x1020, next, 0x1040, 0];
+    let walk_with = |fp, next| {
+        let stack = stack(next);
+        walk(Walk::new(&modules, Address(0x1010), registers(0x7000, fp), words(0x7000, &stack)))
+    };
+    let before = [(0x1010, 0x7000, FoundBy::Registers), (0x5010, 0x7008, FoundBy::Table)];
+    assert_eq!(walk_with(0, 0x1030), (before.to_vec(), End::GuessedNull));
+    let guess = (0x1020, 0x7028, FoundBy::FramePointer);
+    let after = [(0x1030, 0x7030, FoundBy::TableAfterGuess), (0x1040, 0x7038, FoundBy::TableAfterGuess)];
+    let all = [&before[..], &[guess], &after].concat();
+    assert_eq!(walk_with(0x7018, 0x1030), (all.clone(), End::GuessedNull));
+    // The table after a guess leads out of all modules.
+    let out = End::NotCode { pc: Address(0x9999) };
+    assert_eq!(walk_with(0x7018, 0x9999), (all[..3].to_vec(), out));
+    assert!(!End::GuessedNull.is_complete() && !out.is_complete() && End::Null.is_complete());
+    let found = [FoundBy::Registers, FoundBy::Table, FoundBy::FramePointer, FoundBy::TableAfterGuess];
+    assert_eq!(found.map(FoundBy::is_guess), [false, false, true, true]);
+}
+
+/// A return address by table is in code too, with the cache and without. One that a table covers is, whatever the
+/// address space answers.
+#[test]
+fn return_addresses_are_in_code() {
+    let modules = [Module::new(Address(0x1000)..Address(0x2000), 0).with_table(section(&NO_FRAME))];
+    let modules = Modules::new(Arch::Amd64, &modules[..]).unwrap();
+    let mut memory = [CacheEntry::EMPTY; 64];
+    let mut cache = Cache::new(&mut memory);
+    for outside in [0xfff, 0x1000, 0x2001, u64::MAX] {
+        let stack = [0x1020, outside, 0x1030, 0];
+        let mut walk_once = || {
+            let at = Walk::new(&modules, Address(0x1010), registers(0x7000, 0), words(0x7000, &stack));
+            walk(at.with_cache(&mut cache))
+        };
+        let end = End::NotCode { pc: Address(outside) };
+        let frames = vec![(0x1010, 0x7000, FoundBy::Registers), (0x1020, 0x7008, FoundBy::Table)];
+        assert_eq!((walk_once(), walk_once()), ((frames.clone(), end), (frames, end)), "{outside:#x}");
+    }
+}
+
+/// Guesses, and frames that depend on one, follow a call where the code can be read.
+#[test]
+fn guesses_follow_calls() {
+    let mut code = [0x90; 0x100];
+    code[0x2e..0x30].copy_from_slice(&[0xff, 0xd0]); // call *%rax, before 0x5030
+    code[..2].copy_from_slice(&[0xff, 0xd0]); // before 0x5002
+    let mut covered = [0x90; 0x40];
+    covered[0x1b] = 0xe8; // call, before 0x1020
+    let modules = [
+        Module::new(Address(0x1000)..Address(0x2000), 0).with_table(section(&NO_FRAME)).with_bytes(&covered),
+        Module::new(Address(0x5000)..Address(0x6000), 0).with_bytes(&code),
+    ];
+    let modules = Modules::new(Arch::Amd64, &modules[..]).unwrap();
+    let ends = |guessed, next| {
+        let stack = [0x5010, 1, 0, guessed, next, 0, 0];
+        let (frames, end) =
+            walk(Walk::new(&modules, Address(0x1010), registers(0x7000, 0x7010), words(0x7000, &stack)));
+        (frames.len(), end)
+    };
+    // 0x5010 follows no call, but a table without a guess leads to it.
+    assert_eq!(ends(0x5030, 0), (3, End::GuessedNull));
+    assert_eq!(ends(0x5002, 0), (3, End::GuessedNull));
+    for no_call in [0x5001, 0x502f, 0x5031, 0x50ff] {
+        assert_eq!(ends(no_call, 0), (2, End::NoRow), "{no_call:#x}");
+    }
+    // Beyond the bytes that were given, nothing is known.
+    assert_eq!(ends(0x5101, 0), (3, End::GuessedNull));
+    // 0x1020 is a guess, and its table leads on.
+    assert_eq!(ends(0x1020, 0x1020), (4, End::GuessedNull));
+    assert_eq!(ends(0x1020, 0x1021), (3, End::NotCode { pc: Address(0x1021) }));
+    assert_eq!(ends(0x1020, 0x1050), (4, End::GuessedNull));
+}
+
+/// Calls and other instructions, as gas 2.40 assembles them.
+#[test]
+fn calls_are_recognised() {
+    let x86: [&[u8]; 11] = [
+        &[0xe8, 0, 0, 0, 0],
+        &[0xff, 0xd0],                      // *%rax
+        &[0x41, 0xff, 0xd3],                // *%r11
+        &[0xff, 0x10],                      // *(%rax)
+        &[0xff, 0x14, 0x24],                // *(%rsp)
+        &[0xff, 0x55, 0x10],                // *16(%rbp)
+        &[0xff, 0x54, 0x8c, 0x10],          // *16(%rsp,%rcx,4)
+        &[0xff, 0x15, 0, 0, 0, 0],          // *foo(%rip)
+        &[0xff, 0x97, 0, 0x10, 0, 0],       // *0x1000(%rdi)
+        &[0xff, 0x94, 0x24, 0, 0x10, 0, 0], // *0x1000(%rsp)
+        &[0xff, 0x14, 0xc5, 0, 0, 0, 0],    // *(,%rax,8)
+    ];
+    let others: [&[u8]; 6] =
+        [&[0xff, 0xe0], &[0xe9, 0, 0, 0, 0], &[0xff, 0x18], &[0xff, 0x30], &[0x90], &[0x48, 0x85, 0xd2]];
+    for padding in [&[][..], &[0x90; 9]] {
+        for call in x86 {
+            let code = [padding, call].concat();
+            assert_eq!(ends_with_call(Arch::Amd64, &code), Some(true), "{call:x?}");
+            assert_eq!(
+                ends_with_call(Arch::Amd64, &code[..code.len() - 1]),
+                Some(false),
+                "part of {call:x?}"
+            );
+        }
+        for other in others {
+            let code = [padding, other].concat();
+            assert_eq!(ends_with_call(Arch::Amd64, &code), Some(false), "{other:x?}");
+        }
+    }
+    // bl; blr x8; blraaz x8; blrabz x8; blraa x8, x9; blrab x8, sp
+    for word in
+        [0x9400_0000, 0x97ff_ffff, 0xd63f_0100, 0xd63f_091f, 0xd63f_0d1f, 0xd73f_0909, 0xd73f_0d1f_u32]
+    {
+        let code = word.to_le_bytes();
+        assert_eq!(ends_with_call(Arch::Aarch64, &code), Some(true), "{word:#x}");
+        assert_eq!(ends_with_call(Arch::Aarch64Be, &code), Some(true), "{word:#x}");
+    }
+    // b; br x8; ret; braa x8, x9
+    for word in [0x1400_0000, 0xd61f_0100, 0xd65f_03c0, 0xd71f_0909_u32] {
+        assert_eq!(ends_with_call(Arch::Aarch64, &word.to_le_bytes()), Some(false), "{word:#x}");
+    }
+    assert_eq!(ends_with_call(Arch::Amd64, &[]), Some(false));
+    assert_eq!(ends_with_call(Arch::Aarch64, &[0, 0, 0x94]), Some(false));
+    assert_eq!(ends_with_call(Arch::S390x, &[0x0d, 0xe1]), None);
+}
+
+/// Where the stack pointer is only a lower bound, no row counts from it. 0x1050 has a row that cannot be cached.
+#[test]
+fn rows_of_any_kind_need_an_exact_stack_pointer() {
+    let space = Uncommon;
+    let stack = [0, 0, 0x7040, 0x1050, 0, 0, 0, 0, 0, 0x5088];
+    let registers = Registers { sp: 0x7000, fp: Some(0x7010), lr: None, others: &[] };
+    let (frames, end) = walk(Walk::new(&space, Address(0x5004), registers, words(0x7000, &stack)));
+    assert_eq!(frames.len(), 2);
+    assert_eq!(end, End::Register { arch: Arch::Aarch64, register: Register(31) });
+}
+
+/// AArch64 code with a table only at 0x1000, whose CFA is in memory at the stack pointer.
+struct Uncommon;
+
+impl AddressSpace for Uncommon {
+    fn arch(&self) -> Arch {
+        Arch::Aarch64
+    }
+
+    fn generation(&self) -> Generation {
+        Generation::NONE
+    }
+
+    fn lookup(&self, pc: Address) -> Result<Option<Frame>, Error> {
+        let row = Row {
+            cfa: Cfa::Memory { register: Register(31), offset: 0 },
+            return_address: Rule::Cfa(-8),
+            ..Row::at_entry(Arch::Aarch64)
+        };
+        Ok((pc.0 >> 12 == 1).then_some(Frame::new(row, false)))
+    }
+}
+
+/// Without more knowledge, every address but 0 may be code, and nothing is known about calls.
+#[test]
+fn an_address_space_has_code_by_default() {
+    assert!(!Uncommon.is_code(Address(0)) && Uncommon.is_code(Address(1)));
+    assert_eq!(Uncommon.follows_call(Address(1)), None);
+    let frame = StackFrame { pc: Address(1), sp: 0, is_exact: true, found_by: FoundBy::Registers };
+    assert!(!Uncommon.is_start(&frame));
 }
 
 #[test]
@@ -130,7 +303,7 @@ fn aarch64_leaves_its_leaf_by_the_link_register() {
         (0x1050, 0x7020, FoundBy::FramePointer),
         (0x5088, 0x7050, FoundBy::FramePointer),
     ];
-    assert_eq!(walk(at), (frames, End::Null));
+    assert_eq!(walk(at), (frames, End::GuessedNull));
 }
 
 #[test]

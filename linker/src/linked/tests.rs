@@ -80,21 +80,44 @@ fn a_table_that_cannot_be_merged_adds_nothing() {
     let refused = merged.push(&damaged, |_| true, |_| ());
     assert!(matches!(refused, Err(MergeError::Malformed(Error::FreOffset { .. }))), "{refused:?}");
 
-    // Version 2: 100 functions with 50 FREs of two bytes (outermost frames), each a byte after the previous.
-    let count = 100_u32;
-    let mut bytes = Vec::from([0xe2, 0xde, 2, 1, 3, 0, 0xf8, 0]);
-    for field in [count, 50 * count, 200, 0, 20 * count] {
-        bytes.extend(field.to_le_bytes());
-    }
-    for n in 0..count {
-        for field in [0x1000 * n, 0x1000, n, 50, 0] {
-            bytes.extend(field.to_le_bytes());
-        }
-    }
-    bytes.resize(bytes.len() + 200, 0);
+    // 50 FREs each, a byte after those of the function before.
+    let bytes = outermost(|number| (number, 50));
     let hostile = Section::parse(&bytes, Address(0x2000)).unwrap();
     hostile.validate().unwrap();
     let refused = merged.push(&hostile, |_| true, |_| ());
     assert_eq!(refused, Err(MergeError::OverlappingRows { rows: 5000 }));
     assert_eq!(merged.finish().num_fdes(), 0);
+}
+
+/// Returns a table of version 2: 100 functions with FREs of two bytes (outermost frames), in 200 bytes. `fres` returns
+/// the offset of the first FRE of a function, and their number.
+fn outermost(fres: impl Fn(u32) -> (u32, u32)) -> Vec<u8> {
+    let count = 100;
+    let mut bytes = Vec::from([0xe2, 0xde, 2, 1, 3, 0, 0xf8, 0]);
+    let all: u32 = (0..count).map(|number| fres(number).1).sum();
+    for field in [count, all, 200, 0, 20 * count] {
+        bytes.extend(field.to_le_bytes());
+    }
+    for number in 0..count {
+        let (at, fres) = fres(number);
+        for field in [0x1000 * number, 0x1000, at, fres, 0] {
+            bytes.extend(field.to_le_bytes());
+        }
+    }
+    bytes.resize(bytes.len() + 200, 0);
+    bytes
+}
+
+/// Functions may share all of their rows, and there may be two rows for each byte.
+#[test]
+fn rows_that_functions_share_count_once() {
+    let rows = |fres: fn(u32) -> (u32, u32)| {
+        let bytes = outermost(fres);
+        let section = Section::parse(&bytes, Address(0x2000)).unwrap();
+        Tables::new(Arch::Amd64, Options::default()).unwrap().push(&section, |_| true, |_| ())
+    };
+    assert!(rows(|_| (0, 100)).is_ok());
+    assert!(rows(|number| (number, 4)).is_ok());
+    let refused = rows(|number| (number, 4 + u32::from(number == 7)));
+    assert_eq!(refused, Err(MergeError::OverlappingRows { rows: 401 }));
 }

@@ -55,7 +55,7 @@ pub enum End {
     Outermost,
     /// The next step needs bytes of the stack that were not recorded.
     Stack,
-    /// The code is in no file (it was generated), or the file has no CFI.
+    /// The code is in no file (it was generated) or mapping, or the file has no CFI.
     NoFile,
     /// The table, or the CFI, has no row for the code.
     NoRow,
@@ -152,6 +152,9 @@ pub fn walk<'i, 'f, R>(
         if caller.frame.sp <= frame.sp {
             return End::Broken;
         }
+        if !space.modules.is_code(Address(caller.frame.lookup_address())) {
+            return End::NoFile;
+        }
         (frame, registers) = (caller.frame, caller.registers);
     }
     End::Broken
@@ -177,6 +180,7 @@ impl From<walk::End> for End {
         match end {
             end if end.is_complete() => Self::Outermost,
             walk::End::NoRow => Self::NoRow,
+            walk::End::NotCode { .. } => Self::NoFile,
             walk::End::Memory { .. } => Self::Stack,
             walk::End::Register { register, .. } => Self::Register(register.0),
             _ => Self::Broken,

@@ -29,6 +29,8 @@ pub struct Image {
     pub cfi: Cfi<'static, EhFrame<EndianSlice<'static, RunTimeEndian>>>,
     /// The table.
     pub table: Section<'static>,
+    /// The bytes of the table.
+    pub table_bytes: &'static [u8],
     /// Whether the file has the table itself.
     pub is_embedded: bool,
     /// Functions that the table omits.
@@ -38,9 +40,19 @@ pub struct Image {
 /// The images that a process has mapped.
 #[derive(Debug, Default)]
 pub struct Images {
-    /// Ranges of mappings by their ends, each with the number of its image. `None` for a mapping without CFI.
-    mappings: BTreeMap<u64, (Range<u64>, Option<usize>)>,
+    /// Mappings by their ends.
+    mappings: BTreeMap<u64, Mapping>,
     list: Vec<Image>,
+}
+
+/// A mapping of code.
+#[derive(Clone, Debug)]
+struct Mapping {
+    range: Range<u64>,
+    /// The number of its image, or `None` for a mapping without CFI.
+    image: Option<usize>,
+    /// The code, if it is in a file.
+    code: &'static [u8],
 }
 
 impl Images {
@@ -58,12 +70,20 @@ impl Images {
         &self.list
     }
 
-    fn mapping(&self, address: u64) -> Option<Option<usize>> {
-        let (range, image) = self.mappings.range((Excluded(address), Unbounded)).next()?.1;
-        range.contains(&address).then_some(*image)
+    /// Returns the mappings of code in ascending order, with the code of those that are in files.
+    pub fn mappings(&self) -> impl Iterator<Item = (Range<u64>, Option<&Image>, &'static [u8])> {
+        self.mappings.values().map(|mapping| {
+            (mapping.range.clone(), mapping.image.map(|image| &self.list[image]), mapping.code)
+        })
     }
 
-    fn read(&mut self, process: &dyn Process) {
+    fn mapping(&self, address: u64) -> Option<Option<usize>> {
+        let mapping = self.mappings.range((Excluded(address), Unbounded)).next()?.1;
+        mapping.range.contains(&address).then_some(mapping.image)
+    }
+
+    /// Reads the mappings that are not known yet.
+    pub fn read(&mut self, process: &dyn Process) {
         let mut first: Option<(String, u64)> = None;
         for line in process.maps().lines() {
             let mut fields = line.split_ascii_whitespace();
@@ -83,12 +103,21 @@ impl Images {
                 continue;
             }
             let (_, base) = first.clone().filter(|(file, _)| file == name).unwrap_or((String::new(), start));
-            let image = self.image(name, base, start..end, process);
-            self.mappings.insert(end, (start..end, image));
+            let (image, bytes) = self.image(name, base, start..end, process).unzip();
+            let from = bytes.and_then(|bytes: &'static [u8]| bytes.get(hexadecimal(offset) as usize..));
+            let code = from.unwrap_or_default();
+            let code = &code[..code.len().min((end - start) as usize)];
+            self.mappings.insert(end, Mapping { range: start..end, image, code });
         }
     }
 
-    fn image(&mut self, name: &str, base: u64, range: Range<u64>, process: &dyn Process) -> Option<usize> {
+    fn image(
+        &mut self,
+        name: &str,
+        base: u64,
+        range: Range<u64>,
+        process: &dyn Process,
+    ) -> Option<(usize, &'static [u8])> {
         let bytes = match name {
             "[vdso]" => {
                 let mut bytes = vec![0; (range.end - range.start) as usize];
@@ -113,19 +142,21 @@ impl Images {
             name: name.to_string(),
             bias: base.wrapping_sub(first & !0xfff),
             cfi: Cfi::eh_frame(&of.section.bytes, address, text, data, file.arch()).ok()?,
-            table: own.unwrap_or_else(|| converted.table()),
+            table: own.map_or_else(|| converted.table(), |own| own.0),
+            table_bytes: own.map_or(&converted.bytes, |own| own.1),
             is_embedded: own.is_some(),
             omitted: converted.omitted.iter().map(|unsupported| unsupported.function.0).collect(),
         });
-        Some(self.list.len() - 1)
+        Some((self.list.len() - 1, bytes))
     }
 }
 
 /// Returns the table that the file's `PT_GNU_SFRAME` leads to.
-fn own_table(bytes: &'static [u8]) -> Option<Section<'static>> {
+fn own_table(bytes: &'static [u8]) -> Option<(Section<'static>, &'static [u8])> {
     let file = ElfFile64::<Endianness>::parse(bytes).ok()?;
     let mut headers = file.elf_program_headers().iter();
     let header = headers.find(|header| header.p_type(file.endian()) == elf::PT_GNU_SFRAME)?;
     let table = header.data(file.endian(), bytes).ok()?;
-    Some(Section::parse(table, Address(header.p_vaddr(file.endian()))).expect("the file's own table"))
+    let section = Section::parse(table, Address(header.p_vaddr(file.endian())));
+    Some((section.expect("the file's own table"), table))
 }

@@ -9,6 +9,8 @@
 #   end REASON        why gdb stops
 #
 # CFIPACK_STOPS, CFIPACK_STOPS_SEED: the number of stops, and the seed of the distances between them.
+# CFIPACK_STOPS_DISTANCE: the largest distance in instructions.
+# CFIPACK_STOPS_AT: functions. The program runs on to a call of one of them before each distance.
 import os
 import random
 
@@ -73,13 +75,31 @@ def report():
     put("\n".join(lines))
 
 
+def run_on(name):
+    """Runs to one of the next calls of a function. A program that never calls it ends."""
+    command("tbreak " + name)
+    command("ignore $bpnum %d" % random.randint(0, 10))
+    command("continue")
+    command("delete")
+
+
+def run_to_start():
+    """Runs to main, or to the entry of a program without symbols."""
+    try:
+        command("tbreak main")
+    except gdb.error:
+        entry = gdb.execute("info files", to_string=True).split("Entry point: ")[1].split()[0]
+        command("tbreak *" + entry)
+    command("continue")
+
+
 def alive():
     return gdb.selected_inferior().pid != 0
 
 
 for setting in (
     "confirm off", "pagination off", "width 0", "debuginfod enabled off", "auto-load off", "startup-with-shell off",
-    "backtrace past-main on", "backtrace past-entry on", "backtrace limit unlimited", "unwindonsignal on",
+    "breakpoint pending off", "backtrace past-main on", "backtrace past-entry on", "backtrace limit unlimited", "unwindonsignal on",
 ):
     try:
         command("set " + setting)
@@ -88,19 +108,22 @@ for setting in (
 command("handle SIGUSR1 nostop noprint pass")
 random.seed(os.environ["CFIPACK_STOPS_SEED"])
 stops = int(os.environ["CFIPACK_STOPS"])
+distance = int(os.environ["CFIPACK_STOPS_DISTANCE"])
+functions = os.environ.get("CFIPACK_STOPS_AT", "").split()
 # A few stops are in the dynamic loader, the others after the start of main.
 try:
-    command("starti > /dev/null")
+    command("starti")
 except gdb.error as error:
     print("cannot start:", error)
     command("quit")
 put("started")
 for number in range(stops):
     if number == stops // 8:
-        command("tbreak main")
-        command("continue")
+        run_to_start()
+    if number > stops // 8 and functions and alive():
+        run_on(random.choice(functions))
     if not alive():
         break
     report()
-    command("stepi %d" % random.randint(1, 120))
+    command("stepi %d" % random.randint(1, distance))
 out.close()

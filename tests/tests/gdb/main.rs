@@ -7,6 +7,8 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod walks;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +36,13 @@ struct Stop {
     frames: Vec<Frame>,
     outermost: u64,
     end: String,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        let stopped = Stopped { pc: 0, registers: [None; 160] };
+        Self { stopped, frames: Vec::new(), outermost: 0, end: String::new() }
+    }
 }
 
 impl Process for Backtraces {
@@ -96,18 +105,28 @@ impl Backtraces {
     }
 }
 
-/// Runs gdb's script and returns its output.
-fn run_gdb(what: &str, program: &Path, stops: usize, seed: u64) -> String {
+/// Where gdb stops a program.
+struct Stops<'a> {
+    seed: u64,
+    count: usize,
+    /// The largest number of instructions before a stop.
+    distance: usize,
+    /// Functions. The program runs to a call of one of them before it goes these instructions.
+    at: &'a str,
+}
+
+/// Runs gdb's script and returns its output. `program` is a program with its arguments.
+fn run_gdb(what: &str, program: &[&Path], written: &Path, stops: Stops<'_>) -> String {
     needs::program("gdb", "gdb");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gdb/backtraces.py");
-    let written = program.with_extension("backtraces");
-    let _ = fs::remove_file(&written);
+    let _ = fs::remove_file(written);
     let mut gdb = Command::new("gdb");
-    gdb.args(["-nx", "-batch", "-x"]).arg(script).arg(program).stdin(Stdio::null());
-    gdb.env("CFIPACK_BACKTRACES", &written);
-    gdb.env("CFIPACK_STOPS", stops.to_string()).env("CFIPACK_STOPS_SEED", seed.to_string());
+    gdb.args(["-nx", "-batch", "-x"]).arg(script).arg("--args").args(program).stdin(Stdio::null());
+    gdb.env("CFIPACK_BACKTRACES", written).env("CFIPACK_STOPS_SEED", stops.seed.to_string());
+    gdb.env("CFIPACK_STOPS", stops.count.to_string()).env("CFIPACK_STOPS_AT", stops.at);
+    gdb.env("CFIPACK_STOPS_DISTANCE", stops.distance.to_string());
     let output = gdb.output().expect("gdb starts");
-    let text = fs::read_to_string(&written).unwrap_or_default();
+    let text = fs::read_to_string(written).unwrap_or_default();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(text.starts_with("started"), "{what}: gdb cannot run its script or a program here: {error}");
     text
@@ -115,15 +134,11 @@ fn run_gdb(what: &str, program: &Path, stops: usize, seed: u64) -> String {
 
 fn compare(what: &str, program: &Path, stops: usize) {
     let (seed, stops) = cases(what, stops);
-    let text = run_gdb(what, program, stops, seed);
+    let where_to_stop = Stops { seed, count: stops, distance: 120, at: "" };
+    let text = run_gdb(what, &[program], &program.with_extension("backtraces"), where_to_stop);
     let process = RefCell::new(Backtraces::default());
     let mut images = Images::default();
-    let mut stop = Stop {
-        stopped: Stopped { pc: 0, registers: [None; 160] },
-        frames: Vec::new(),
-        outermost: 0,
-        end: String::new(),
-    };
+    let mut stop = Stop::default();
     let (mut compared, mut frames, mut whole) = (0, 0, 0);
     let mut ends = BTreeMap::new();
     for line in text.lines() {

@@ -1,0 +1,203 @@
+//! Compares gdb's backtraces with walks ([`Walk`]) where all files have tables, some have, and none has.
+//!
+//! gdb knows the CFI of every file. A walk without tables guesses, so it may find fewer frames than gdb, or others. It
+//! has to say so: by its end, or by how the frames were found. A stack that is wrong in silence fails the test. The C
+//! interface has to find the same frames.
+
+mod in_c;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use cfipack_decoder::sframe::Registers;
+use cfipack_decoder::walk::{End, Module, Modules, StackFrame, Walk};
+use cfipack_format::{Address, Arch, Register};
+use cfipack_testkit::random::cases;
+use cfipack_tests::traced::images::Images;
+
+use super::{Backtraces, Stop, Stops, run_gdb};
+
+/// Which files have tables.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Tables {
+    InAll,
+    /// In the program alone.
+    InProgram,
+    /// In all but the program.
+    InLibraries,
+    InNone,
+}
+
+impl Tables {
+    /// Returns whether a file has a table.
+    fn are_in(self, name: &str, program: &Path) -> bool {
+        match self {
+            Self::InAll => true,
+            Self::InProgram => Path::new(name) == program,
+            Self::InLibraries => Path::new(name) != program,
+            Self::InNone => false,
+        }
+    }
+}
+
+/// How a walk compares with gdb's frames.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Verdict {
+    Equal,
+    /// The walk ends early.
+    ShortAndSaid,
+    /// Frames differ, from a frame on that depends on a guess.
+    WrongAndSaid,
+    Silent,
+}
+
+const DEPTH: usize = 1000;
+
+/// Programs of many kinds, with arguments that make them work. Programs that are not installed are left out.
+const PROGRAMS: [&[&str]; 30] = [
+    &["/usr/bin/as", "--version"],
+    &["/usr/bin/bash", "-c", "for i in 1 2 3; do echo $((i * i)); done"],
+    &["/usr/bin/bc", "--version"],
+    &["/usr/bin/curl", "--version"],
+    &["/usr/bin/diff", "/etc/passwd", "/etc/group"],
+    &["/usr/bin/find", "/etc/default"],
+    &["/usr/bin/gcc", "--version"],
+    &["/usr/bin/git", "--version"],
+    &["/usr/bin/grep", "-c", "r.*t", "/etc/passwd"],
+    &["/usr/bin/gzip", "-c", "/etc/passwd"],
+    &["/usr/bin/jq", "-n", "[range(9)] | add"],
+    &["/usr/bin/ld", "--verbose"],
+    &["/usr/bin/ls", "-l", "/etc"],
+    &["/usr/bin/make", "-p", "-f", "/dev/null"],
+    &["/usr/bin/mawk", "BEGIN { print 6 * 7 }"],
+    &["/usr/bin/objdump", "-p", "/usr/bin/ls"],
+    &["/usr/bin/openssl", "version"],
+    &["/usr/bin/patch", "--version"],
+    &["/usr/bin/perl", "-e", "print join ' ', sort map { $_ * 7 % 13 } 1 .. 99"],
+    &["/usr/bin/python3", "-c", "print(sorted(range(9)))"],
+    &["/usr/bin/readelf", "-lW", "/usr/bin/ls"],
+    &["/usr/bin/sed", "s/r/x/", "/etc/passwd"],
+    &["/usr/bin/sort", "/etc/passwd"],
+    &["/usr/bin/sqlite3", ":memory:", "select count(*) from sqlite_master"],
+    &["/usr/bin/ssh", "-V"],
+    &["/usr/bin/tar", "cf", "-", "/etc/default"],
+    &["/usr/bin/tclsh", "/dev/null"],
+    &["/usr/bin/vim", "--version"],
+    &["/usr/bin/wget", "--version"],
+    &["/usr/bin/xz", "-kc", "/usr/bin/xz"],
+];
+
+/// Returns the address space of a process at a stop.
+fn modules(
+    images: &Images,
+    tables: Tables,
+    has_code: bool,
+    program: &Path,
+) -> Modules<Vec<Module<'static, 'static>>> {
+    let modules = images.mappings().map(|(range, image, code)| {
+        let bias = image.map_or(0, |image| image.bias);
+        let mut module = Module::new(Address(range.start)..Address(range.end), bias);
+        if let Some(image) = image.filter(|image| tables.are_in(&image.name, program)) {
+            module = module.with_table(image.table);
+        }
+        if has_code { module.with_bytes(code) } else { module }
+    });
+    Modules::new(Arch::Amd64, modules.collect()).expect("the kernel's mappings ascend")
+}
+
+fn walk(
+    stop: &Stop,
+    process: &Backtraces,
+    modules: &Modules<Vec<Module<'_, '_>>>,
+) -> (Vec<StackFrame>, Option<End>) {
+    let registers = stop.stopped.registers;
+    let others: Vec<_> = (0..16).map(|n| (Register(n), registers[usize::from(n)].unwrap())).collect();
+    let registers = Registers { sp: registers[7].unwrap(), fp: registers[6], lr: None, others: &others };
+    let (low, bytes) = &process.stack;
+    let stack = Address(*low)..Address(low + bytes.len() as u64);
+    let memory = |address: Address| process.word(address.0);
+    let mut walk = Walk::new(modules, Address(stop.stopped.pc), registers, memory).with_stack(stack);
+    let frames = walk.by_ref().take(DEPTH).collect();
+    (frames, walk.end())
+}
+
+/// Compares a walk with gdb's frames, from the innermost on.
+fn judge(frames: &[StackFrame], end: Option<End>, theirs: &[u64]) -> Verdict {
+    let ours = frames.iter().map(|frame| frame.pc.0);
+    let same = ours.zip(theirs).take_while(|(ours, theirs)| ours == *theirs).count();
+    let is_complete = end.is_some_and(|end| end.is_complete());
+    match frames.get(same) {
+        Some(frame) if frame.found_by.is_guess() => Verdict::WrongAndSaid,
+        Some(_) => Verdict::Silent,
+        // gdb too may not know more.
+        None if same == theirs.len() => Verdict::Equal,
+        None if !is_complete => Verdict::ShortAndSaid,
+        None if frames.iter().any(|frame| frame.found_by.is_guess()) => Verdict::WrongAndSaid,
+        None => Verdict::Silent,
+    }
+}
+
+fn compare(
+    program: &[&str],
+    stops: usize,
+    counts: &mut BTreeMap<(Tables, bool, Verdict), usize>,
+    silent: &mut Vec<String>,
+) {
+    let (seed, stops) = cases(&format!("walks of {}", program[0]), stops);
+    let words: Vec<_> = program.iter().map(Path::new).collect();
+    let name = words[0].file_name().expect("a file").to_string_lossy().into_owned();
+    let written = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("walks-{name}.backtraces"));
+    let stops = Stops { seed, count: stops, distance: 120, at: "malloc free" };
+    let text = run_gdb(program[0], &words, &written, stops);
+    let process = RefCell::new(Backtraces::default());
+    let (mut images, mut stop) = (Images::default(), Stop::default());
+    let program = words[0].canonicalize().unwrap_or_default();
+    for line in text.lines() {
+        if !process.borrow_mut().line(line, &mut stop) {
+            continue;
+        }
+        let process = process.borrow();
+        images.read(&*process);
+        let outermost = std::iter::once(stop.outermost);
+        let theirs: Vec<_> = stop.frames.iter().map(|frame| frame.0).chain(outermost).collect();
+        for tables in [Tables::InAll, Tables::InProgram, Tables::InLibraries, Tables::InNone] {
+            for has_code in [false, true] {
+                let modules = modules(&images, tables, has_code, &program);
+                let (frames, end) = walk(&stop, &process, &modules);
+                let in_c = in_c::Modules::new(&images, tables, has_code, &program).walk(&stop, &process);
+                let expected = (frames.iter().map(in_c::frame).collect::<Vec<_>>(), in_c::end(end));
+                assert_eq!(in_c, expected, "{name} {tables:?}: C's walk, and Rust's");
+                let verdict = judge(&frames, end, &theirs);
+                *counts.entry((tables, has_code, verdict)).or_insert(0) += 1;
+                if verdict == Verdict::Silent {
+                    let ours: Vec<_> = frames.iter().map(|frame| (frame.pc, frame.found_by)).collect();
+                    silent.push(format!(
+                        "{name} {tables:?} {has_code}: {ours:x?} {end:?}, gdb {theirs:x?} {}",
+                        stop.end
+                    ));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs gdb"]
+fn no_stack_is_wrong_in_silence() {
+    let (mut all, mut silent) = (BTreeMap::new(), Vec::new());
+    for program in PROGRAMS.into_iter().filter(|program| Path::new(program[0]).is_file()) {
+        let mut counts = BTreeMap::new();
+        compare(program, 40, &mut counts, &mut silent);
+        println!("{}: {counts:?}", program[0]);
+        counts.into_iter().for_each(|(key, count)| *all.entry(key).or_insert(0) += count);
+    }
+    for ((tables, has_code, verdict), count) in &all {
+        let code = if *has_code { "with code" } else { "without code" };
+        println!("tables {tables:?}, {code}: {verdict:?} {count}");
+    }
+    assert!(silent.is_empty(), "{} stacks: {}", silent.len(), silent.join("\n"));
+    let equal = all.get(&(Tables::InAll, false, Verdict::Equal)).copied().unwrap_or_default();
+    assert!(equal > 100, "{equal} stops compared");
+}
