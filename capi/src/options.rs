@@ -95,7 +95,7 @@ impl cfipack_sframe_options {
 pub struct cfipack_unwind_info_options {
     /// `sizeof(cfipack_unwind_info_options)`
     pub size: u32,
-    /// `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME`, `_LD64` or `_LD64_253`
+    /// `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME`, `_LD_PRIME_27`, `_LD64`, `_LD64_253` or `_ZIG`
     pub layout: u32,
 }
 
@@ -112,6 +112,8 @@ impl cfipack_unwind_info_options {
             CFIPACK_LAYOUT_LD_PRIME => unwind_info::Layout::LdPrime,
             CFIPACK_LAYOUT_LD64 => unwind_info::Layout::Ld64,
             CFIPACK_LAYOUT_LD64_253 => unwind_info::Layout::Ld64V253,
+            CFIPACK_LAYOUT_LD_PRIME_27 => unwind_info::Layout::LdPrime27,
+            CFIPACK_LAYOUT_ZIG => unwind_info::Layout::Zig,
             _ => return Err(Unsupported),
         };
         Ok(unwind_info::Options::default().with_layout(layout))

@@ -187,9 +187,9 @@ impl Image {
             "identical: ld-prime"
         } else if entries.lay_out(self.arch, Layout::Lld) == self.table {
             "identical: lld"
-        } else if entries.lay_out_ld64(self.arch, Layout::Ld64, self.eh_frame_len) == self.table {
+        } else if entries.lay_out_again(self.arch, Layout::Ld64, self.eh_frame_len) == self.table {
             "identical: ld64"
-        } else if entries.lay_out_ld64(self.arch, Layout::Ld64V253, self.eh_frame_len) == self.table {
+        } else if entries.lay_out_again(self.arch, Layout::Ld64V253, self.eh_frame_len) == self.table {
             "identical: ld64-253"
         } else {
             "different"
@@ -208,7 +208,7 @@ impl Image {
         let sizes = [
             ("lld", entries.lay_out(*arch, Layout::Lld).len()),
             ("ld-prime", entries.lay_out(*arch, Layout::LdPrime).len()),
-            ("ld64", entries.lay_out_ld64(*arch, Layout::Ld64, *eh_frame_len).len()),
+            ("ld64", entries.lay_out_again(*arch, Layout::Ld64, *eh_frame_len).len()),
             ("small", entries.lay_out(*arch, Layout::Small).len()),
         ];
         println!("{subject}: {} entries, {} bytes, in layouts {sizes:?}", entries.entries.len(), table.len());

@@ -92,7 +92,7 @@ impl<'a> Edited<'a> {
 /// neither an object nor an archive, for example bitcode.
 fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
     let name = slice.arch.as_deref().unwrap_or_default();
-    if !["x86_64", "x86_64h", "arm64", "arm64e"].contains(&name) {
+    if !["x86_64", "arm64"].contains(&without_subtype(name)) {
         return Ok(true);
     }
     match Member::only(slice.bytes).arch {
@@ -107,7 +107,7 @@ fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
 /// Returns the name of an architecture without its subtype. Subtypes may differ: a linker takes code of an older
 /// subtype.
 fn without_subtype(name: &str) -> &str {
-    name.trim_end_matches(['e', 'h'])
+    name.trim_end_matches(".x1").trim_end_matches(['e', 'h'])
 }
 
 /// Returns a member as an object, if it is an object for x86-64 or arm64.
