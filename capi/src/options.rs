@@ -21,6 +21,10 @@ pub const CFIPACK_LAYOUT_LD_PRIME: u32 = 3;
 pub const CFIPACK_LAYOUT_LD64: u32 = 4;
 /// `__unwind_info`: the layout of ld64 up to version 253.3.
 pub const CFIPACK_LAYOUT_LD64_253: u32 = 5;
+/// `__unwind_info`: the layout of Apple's linker of SDK 27.
+pub const CFIPACK_LAYOUT_LD_PRIME_27: u32 = 6;
+/// `__unwind_info`: the layout of Zig's own linker.
+pub const CFIPACK_LAYOUT_ZIG: u32 = 7;
 
 /// Use the rows of the object's table. If it has no rows for a function, use call frame information. This is the
 /// default.

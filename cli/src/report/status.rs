@@ -30,7 +30,7 @@ impl Status {
 
 /// What exit status 1 means, for each command. The conversion has no command. The help prints this table, and so does the
 /// page `tour.md`.
-const DIFFERENCES: [(&str, &str); 11] = [
+const DIFFERENCES: [(&str, &str); 12] = [
     (
         "conversion",
         "a file is refused; an FDE cannot be read; no function can be in the table of -o;
@@ -65,6 +65,10 @@ a function is undecided",
 functions with compact rows; the file's table has functions after its sentinel,
 where no reader finds them, and they are omitted; --verify does not pass, as with
 verify; with --strict, a warning",
+    ),
+    (
+        "compact-unwind",
+        "a row contradicts the CFI; with --repair, also after the change",
     ),
     ("annotate", "with --strict, a function is omitted"),
 ];

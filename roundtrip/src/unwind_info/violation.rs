@@ -216,7 +216,7 @@ cfipack_format::messages! {
             encoding: Encoding,
         },
         /// In arm64's mode for return addresses that are signed with a PC, the encoding does not point at an instruction
-        /// that signs one.
+        /// that signs one. This is a warning: unwinders only use the address of the instruction.
         #[error(
             "offset {offset}: function {function}: encoding {encoding}: no instruction at byte {} signs the return address",
             encoding.signing_at()
@@ -316,6 +316,7 @@ impl Violation {
             Self::Shared { .. }
             | Self::WithinFunction { .. }
             | Self::FramelessPairs { .. }
+            | Self::NoSigning { .. }
             | Self::Uncovered { .. } => true,
             Self::Malformed(_)
             | Self::SentinelPage { .. }
@@ -332,7 +333,6 @@ impl Violation {
             | Self::FrameSlot { .. }
             | Self::FramelessSize { .. }
             | Self::NoImmediate { .. }
-            | Self::NoSigning { .. }
             | Self::DwarfRecord { .. }
             | Self::DwarfFde { .. }
             | Self::RowPersonality { .. }

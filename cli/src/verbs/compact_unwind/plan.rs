@@ -1,22 +1,29 @@
 //! Decides for each function of an object if it gets a compact encoding.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Context as _;
 use cfipack_cfi::{Error as CfiError, Function, Functions};
-use cfipack_container::{CallFrameSection, CompactUnwind, CompactUnwindRow, File, Relocation};
+use cfipack_container::{CallFrameSection, CompactUnwindRow, File, Relocation};
 use cfipack_edit::{CompactUnwindEdit, CompactUnwindEditor};
-use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
+use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
 use cfipack_format::widen::ToU64;
-use cfipack_format::{Address, SectionOffset};
+use cfipack_format::{Address, Arch, SectionOffset};
 use cfipack_roundtrip::unwind_info::Code;
 
+use super::personalities::{Personalities, Personality};
 use crate::compact::encodings::CompactEncoder;
 use crate::compact::source;
 use crate::report::reasons::MALFORMED;
 
-/// How many personalities a linked file can have.
-const MAX_PERSONALITIES: usize = 3;
+/// What the user wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes<'w> {
+    /// The names of the personalities that rows may have. If the list is empty, rows may have any personality.
+    pub personalities: &'w [String],
+    /// True if rows that contradict the CFI are replaced.
+    pub repair: bool,
+}
 
 /// The planned changes of an object, and the reasons why other functions stay in DWARF mode.
 #[derive(Debug, Default)]
@@ -25,14 +32,16 @@ pub struct Plan {
     pub functions: u64,
     /// The number of FDEs of functions that already have a compact row.
     pub compact: u64,
+    /// The number of functions that get a compact encoding.
+    pub gained: u64,
+    /// The number of functions with symbols inside that have no row.
+    pub with_symbols: u64,
     /// The rows that are changed or added.
     pub edits: Vec<CompactUnwindEdit>,
-    /// Bytes of the FDEs of `edits`. A linker can remove these FDEs.
+    /// Bytes of the FDEs of functions that get a compact encoding. A linker can remove these FDEs.
     pub fde_bytes: u64,
     /// The number of functions that stay in DWARF mode, by reason.
     pub reasons: BTreeMap<&'static str, u64>,
-    /// The personalities of compact rows, old and new.
-    pub personalities: BTreeSet<String>,
 }
 
 /// Plans the changes of an object.
@@ -40,25 +49,41 @@ struct Planner<'p, 'a> {
     editor: &'p CompactUnwindEditor<'p, 'a>,
     /// The rows by address.
     rows: BTreeMap<Address, Vec<CompactUnwindRow>>,
-    /// Names of the personalities that may be used. If the list is empty, any personality may be used.
-    wanted: &'p [String],
+    request: &'p Request<'p>,
+    personalities: &'p mut Personalities,
     plan: Plan,
 }
 
+/// What is known of an object before it is planned.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'r> {
+    /// What the user wants.
+    pub wishes: Wishes<'r>,
+    /// The number of the object in its file.
+    pub object: u64,
+    /// The functions whose rows are to be replaced, because they contradict the CFI. In ascending order.
+    pub contradicted: &'r [Address],
+    /// The functions that must not be divided into several rows. In ascending order.
+    pub undivided: &'r [Address],
+}
+
 impl Plan {
-    /// Decides for every function of an object. `wanted` has the names of the personalities that rows may have. If it
-    /// is empty, rows may have any personality.
+    /// Decides for every function of an object.
     pub fn for_object(
         file: &File<'_>,
         editor: &CompactUnwindEditor<'_, '_>,
-        wanted: &[String],
+        request: &Request<'_>,
+        personalities: &mut Personalities,
     ) -> anyhow::Result<Self> {
         let compact = source::rows(file)?;
-        let mut planner = Planner { editor, rows: BTreeMap::new(), wanted, plan: Self::default() };
-        for row in compact.iter().flat_map(|compact| &compact.rows) {
-            planner.rows.entry(row.function).or_default().push(*row);
+        let mut rows: BTreeMap<Address, Vec<CompactUnwindRow>> = BTreeMap::new();
+        if let Some(compact) = &compact {
+            personalities.add_rows(file, editor, compact, request.object)?;
+            for row in &compact.rows {
+                rows.entry(row.function).or_default().push(*row);
+            }
         }
-        planner.plan.personalities = personalities(file, compact.as_ref());
+        let mut planner = Planner { editor, rows, request, personalities, plan: Self::default() };
         let code_sections = file.code_sections()?;
         let code = Code::new(code_sections.iter().map(|section| (section.address, &section.bytes[..])));
         let sections = file.call_frame_sections()?;
@@ -70,42 +95,35 @@ impl Plan {
         Ok(planner.plan)
     }
 
-    /// Returns the number of functions that get a compact encoding.
-    pub fn gained(&self) -> u64 {
-        self.edits.len().to_u64()
-    }
-
     /// Returns the number of rows that are added.
     pub fn added(&self) -> u64 {
         self.edits.iter().filter(|edit| edit.row.is_none()).count().to_u64()
+    }
+
+    /// Returns the number of rows that are replaced.
+    pub fn changed(&self) -> u64 {
+        self.edits.len().to_u64() - self.added()
+    }
+
+    /// Returns the functions that are divided into several rows.
+    pub fn divided(&self) -> Vec<Address> {
+        let is_inside = |edit: &CompactUnwindEdit| edit.encoding.flags().contains(Flags::NOT_FUNCTION_START);
+        let divided = self.edits.windows(2).filter(|edits| is_inside(&edits[1]) && !is_inside(&edits[0]));
+        divided.map(|edits| edits[0].function).collect()
     }
 
     /// Adds the counts of another object.
     pub fn absorb(&mut self, other: Self) {
         self.functions += other.functions;
         self.compact += other.compact;
+        self.gained += other.gained;
+        self.with_symbols += other.with_symbols;
         self.edits.extend(other.edits);
         self.fde_bytes += other.fde_bytes;
         for (reason, count) in other.reasons {
             *self.reasons.entry(reason).or_default() += count;
         }
-        self.personalities.extend(other.personalities);
     }
-}
-
-/// Returns the names of the personalities of compact rows.
-fn personalities(file: &File<'_>, compact: Option<&CompactUnwind<'_>>) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let Some(compact) = compact else { return names };
-    for row in &compact.rows {
-        let field = SectionOffset(row.offset.0 + Row::personality_at(file.arch().pointer_size()));
-        if row.encoding.mode(file.arch()) != Some(Mode::Dwarf)
-            && let Some(referent) = compact.referent(field)
-        {
-            names.insert(referent.name.clone().into_owned());
-        }
-    }
-    names
 }
 
 impl<'a> Planner<'_, 'a> {
@@ -140,16 +158,49 @@ impl<'a> Planner<'_, 'a> {
                 self.keep("several-fdes");
                 continue;
             }
-            match self.function(file, &function, &relocations, encoder) {
+            let encoded = self.function(file, &function, &relocations, encoder);
+            match encoded {
                 Ok(Some(edit)) => {
-                    self.plan.edits.push(edit);
+                    self.plan.gained += 1;
                     self.plan.fde_bytes += fde_len(&section.section.bytes, &function);
+                    self.divide(edit);
                 }
                 Ok(None) => self.plan.compact += 1,
-                Err(reason) => self.keep(reason),
+                Err(reason) => {
+                    if let Some(row) = self.row_to_repair(&function) {
+                        self.plan.edits.push(in_dwarf_mode(file.arch(), row));
+                    }
+                    self.keep(reason);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Adds the rows of a function: one from its start, and one from each symbol inside it.
+    fn divide(&mut self, edit: CompactUnwindEdit) {
+        let end = edit.function.offset(edit.length.into());
+        let mut starts = self.editor.symbols_within(edit.function, end);
+        starts.insert(0, edit.function);
+        for (number, &function) in starts.iter().enumerate() {
+            let next = starts.get(number + 1).copied().unwrap_or(end);
+            let length = (next.0 - function.0) as u32;
+            let (row, encoding) = match number {
+                0 => (edit.row, edit.encoding),
+                _ => (None, edit.encoding.with_flags(Flags::NOT_FUNCTION_START)),
+            };
+            self.plan.edits.push(CompactUnwindEdit { row, function, length, encoding, ..edit });
+        }
+    }
+
+    /// Returns the row to replace because it contradicts the CFI.
+    fn row_to_repair(&self, function: &Function<'_>) -> Option<CompactUnwindRow> {
+        let start = function.key.address();
+        self.request.contradicted.binary_search(&start).ok()?;
+        match self.rows.get(&start)?[..] {
+            [row] if u64::from(row.length) == function.size => Some(row),
+            _ => None,
+        }
     }
 
     fn keep(&mut self, reason: &'static str) {
@@ -166,8 +217,13 @@ impl<'a> Planner<'_, 'a> {
         encoder: &mut CompactEncoder<'_, 'f>,
     ) -> Result<Option<CompactUnwindEdit>, &'static str> {
         let start = function.key.address();
+        let end = Address(start.0.saturating_add(function.size));
+        let within = self.editor.symbols_within(start, end);
+        let is_divided = within.iter().any(|symbol| !self.rows.contains_key(symbol));
+        self.plan.with_symbols += u64::from(is_divided);
         let row = self.row(file, function)?;
-        if row.is_some_and(|row| row.encoding.mode(file.arch()) != Some(Mode::Dwarf)) {
+        let is_compact = |row: CompactUnwindRow| row.encoding.mode(file.arch()) != Some(Mode::Dwarf);
+        if row.is_some_and(is_compact) && self.row_to_repair(function).is_none() {
             return Ok(None);
         }
         let encoding = encoder.encode(function).map_err(|unsupported| unsupported.reason.name())?;
@@ -187,6 +243,14 @@ impl<'a> Planner<'_, 'a> {
             return Err("lsda-without-symbol");
         }
         let length = u32::try_from(function.size).map_err(|_| "function-size")?;
+        let may_be_divided = lsda.is_none()
+            && function.cie.personality.is_none()
+            && !encoding.depends_on_start(file.arch())
+            && within.len() <= CompactUnwindEditor::MOST_WITHIN
+            && self.request.undivided.binary_search(&start).is_err();
+        if is_divided && !may_be_divided {
+            return Err("symbol-inside");
+        }
         let personality = self.personality(function, relocations)?;
         let row = row.map(|row| row.offset);
         Ok(Some(CompactUnwindEdit { row, function: start, length, encoding, personality, lsda }))
@@ -204,6 +268,7 @@ impl<'a> Planner<'_, 'a> {
         let rows: Vec<_> = self.rows.range(start..end).flat_map(|(_, rows)| rows).take(2).collect();
         match rows[..] {
             [] => Ok(None),
+            [row] if self.row_to_repair(function) == Some(*row) => Ok(Some(*row)),
             [row] if row.encoding == Encoding::NONE => Err("row-without-unwind-information"),
             [row] if row.encoding.mode(file.arch()) != Some(Mode::Dwarf) => Ok(Some(*row)),
             [row] if row.function == start && u64::from(row.length) == function.size => Ok(Some(*row)),
@@ -212,7 +277,7 @@ impl<'a> Planner<'_, 'a> {
         }
     }
 
-    /// Returns the symbol of a function's personality, and adds its name to the plan's personalities.
+    /// Returns the symbol of a function's personality, and counts the personality.
     fn personality(
         &mut self,
         function: &Function<'_>,
@@ -222,17 +287,24 @@ impl<'a> Planner<'_, 'a> {
         let relocation = relocations.get(&personality.field.0.to_u64());
         let symbol =
             relocation.and_then(|relocation| relocation.symbol).ok_or("personality-without-symbol")?;
-        let name = self.editor.symbol_name(symbol).ok_or("personality-without-symbol")?;
-        if !self.wanted.is_empty() && !self.wanted.iter().any(|wanted| *wanted == name) {
+        let personality = Personality::of_symbol(self.editor, symbol, self.request.object);
+        let personality = personality.ok_or("personality-without-symbol")?;
+        let wanted = self.request.wishes.personalities;
+        if !wanted.is_empty() && !wanted.contains(&personality.name) {
             return Err("other-personality");
         }
-        let known = &mut self.plan.personalities;
-        if !known.contains(&*name) && known.len() >= MAX_PERSONALITIES {
+        if !self.personalities.admit(personality) {
             return Err("fourth-personality");
         }
-        known.insert(name.into_owned());
         Ok(Some(symbol))
     }
+}
+
+/// Returns the change of a row into DWARF mode.
+fn in_dwarf_mode(arch: Arch, row: CompactUnwindRow) -> CompactUnwindEdit {
+    let CompactUnwindRow { offset, function, length, .. } = row;
+    let encoding = Encoding::dwarf(arch, 0);
+    CompactUnwindEdit { row: Some(offset), function, length, encoding, personality: None, lsda: None }
 }
 
 /// Returns the size of an FDE with its length field, or 0 for 64-bit DWARF, because no compiler writes that here.
