@@ -8,15 +8,9 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
-/// ld64's layouts, whose sentinel is one byte after the end of the code.
-pub const LAYOUTS_OF_LD64: [Layout; 2] = [Layout::Ld64, Layout::Ld64V253];
-
-/// Layouts of ld64 and of Apple's linker of SDK 27, whose sentinel is one byte after the end of the code.
-const ENDING_LATE: [Layout; 3] = [Layout::Ld64, Layout::Ld64V253, Layout::LdPrime27];
-
 /// Returns how many bytes a layout's sentinel is after the end of the code.
 pub fn bytes_after_code(layout: Layout) -> u32 {
-    ENDING_LATE.contains(&layout).into()
+    [Layout::Ld64, Layout::Ld64V253, Layout::LdPrime27].contains(&layout).into()
 }
 
 /// The contents of a table. Personalities keep their numbers.
@@ -79,7 +73,7 @@ impl Table {
         if let Some(last) = table.entries.last_mut() {
             last.length = last.length.saturating_sub(late);
         }
-        table.lay_out_with(arch, Options::new().with_layout(layout).with_eh_frame_len(eh_frame_len))
+        table.lay_out_with(arch, Options::new().with_layout(layout).with_keep_dwarf_lsda(true).with_eh_frame_len(eh_frame_len))
     }
 
     fn lay_out_with(&self, arch: Arch, options: Options) -> Vec<u8> {
@@ -87,7 +81,7 @@ impl Table {
         let mut entries = self.entries.clone();
         if let Some(last) = entries.last()
             && last.encoding == Encoding::NONE
-            && options.layout != Layout::LdPrime27
+            && options.layout.ends_where_last_null_starts()
         {
             // ld64.lld treats code without information as empty. The sentinel is then the address of the last such
             // function, but the table has only the first.

@@ -173,11 +173,16 @@ fn object<'a>(member: &Member<'a>) -> anyhow::Result<Option<File<'a>>> {
         Err(Error::NotObject { .. } | Error::Unsupported { .. }) if member.is_of_archive => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    if file.as_macho().is_none() || !file.arch().has_compact_unwind() || file.arch().pointer_size() != 8 {
+    if !is_changeable(&file) {
         return Ok(None);
     }
     if file.kind() == Kind::Linked {
         bail!("a linked file: its linker made its __unwind_info; change the objects before the link");
     }
     Ok(Some(file))
+}
+
+/// Returns whether a file is for an architecture whose objects are changed.
+pub fn is_changeable(file: &File<'_>) -> bool {
+    file.as_macho().is_some() && file.arch().has_compact_unwind() && file.arch().pointer_size() == 8
 }

@@ -6,6 +6,7 @@ use cfipack_roundtrip::structure::check_compact_unwind_edit;
 use cfipack_roundtrip::unwind_info::{Code, Report, Table};
 use serde::Serialize;
 
+use super::edit::is_changeable;
 use crate::compact::source;
 use crate::report::compact_verdict;
 use crate::report::escaped::Escaped;
@@ -61,10 +62,7 @@ impl Judgement {
 
     fn add(&mut self, name: Option<&str>, old: &[u8], new: &[u8]) -> anyhow::Result<()> {
         if old == new {
-            // Members that are no objects stay.
-            if let Ok(file) = File::parse(new)
-                && source::rows(&file)?.is_some()
-            {
+            if let Some(file) = object(new) {
                 let report = judge(&file)?;
                 self.describe(name, &file, &report);
             }
@@ -86,7 +84,8 @@ impl Judgement {
         self.repaired += (old.contradicted.len() - new.contradicted.len()) as u64;
         self.price.pcs_prologue += new.pcs_prologue.saturating_sub(old.pcs_prologue);
         self.price.pcs_epilogue += new.pcs_epilogue.saturating_sub(old.pcs_epilogue);
-        self.price.pcs += old.pcs_dwarf.saturating_sub(new.pcs_dwarf);
+        let exact_or_step = |report: &Report| report.pcs_equal + report.pcs_prologue + report.pcs_epilogue;
+        self.price.pcs += exact_or_step(&new).saturating_sub(exact_or_step(&old));
         self.describe(name, &file, &new);
         Ok(())
     }
@@ -108,6 +107,12 @@ impl Judgement {
             });
         }
     }
+}
+
+/// Returns a member as an object of an architecture whose objects are changed.
+fn object(bytes: &[u8]) -> Option<File<'_>> {
+    let file = File::parse(bytes).ok()?;
+    is_changeable(&file).then_some(file)
 }
 
 /// Compares the rows of an object with its CFI.

@@ -34,7 +34,7 @@ pub struct Plan {
     pub compact: u64,
     /// The number of functions that get a compact encoding.
     pub gained: u64,
-    /// The number of functions with symbols inside that have no row.
+    /// The number of functions with symbols inside that have no row after the change.
     pub with_symbols: u64,
     /// The rows that are changed or added.
     pub edits: Vec<CompactUnwindEdit>,
@@ -49,6 +49,8 @@ struct Planner<'p, 'a> {
     editor: &'p CompactUnwindEditor<'p, 'a>,
     /// The rows by address.
     rows: BTreeMap<Address, Vec<CompactUnwindRow>>,
+    /// The starts of the functions that have FDEs, each with the number of its FDEs.
+    starts: HashMap<Address, u64>,
     request: &'p Request<'p>,
     personalities: &'p mut Personalities,
     plan: Plan,
@@ -83,7 +85,8 @@ impl Plan {
                 rows.entry(row.function).or_default().push(*row);
             }
         }
-        let mut planner = Planner { editor, rows, request, personalities, plan: Self::default() };
+        let starts = HashMap::new();
+        let mut planner = Planner { editor, rows, starts, request, personalities, plan: Self::default() };
         let code_sections = file.code_sections()?;
         let code = Code::new(code_sections.iter().map(|section| (section.address, &section.bytes[..])));
         let sections = file.call_frame_sections()?;
@@ -92,6 +95,7 @@ impl Plan {
             let planned = planner.section(file, section, &mut encoder);
             planned.with_context(|| format!("section {}", section.section.name))?;
         }
+        planner.count_symbols_without_fde(file.arch());
         Ok(planner.plan)
     }
 
@@ -140,9 +144,8 @@ impl<'a> Planner<'_, 'a> {
             relocations.map(|relocation| (relocation.offset, relocation)).collect();
         let reader = section.cfi();
         let functions: Vec<_> = Functions::new(&reader).collect();
-        let mut starts = HashMap::new();
         for function in functions.iter().flatten() {
-            *starts.entry(function.key.address()).or_insert(0_u64) += 1;
+            *self.starts.entry(function.key.address()).or_default() += 1;
         }
         for function in functions {
             self.plan.functions += 1;
@@ -154,7 +157,7 @@ impl<'a> Planner<'_, 'a> {
                     continue;
                 }
             };
-            if starts.get(&function.key.address()).is_some_and(|count| *count > 1) {
+            if self.starts.get(&function.key.address()).is_some_and(|count| *count > 1) {
                 self.keep("several-fdes");
                 continue;
             }
@@ -168,7 +171,7 @@ impl<'a> Planner<'_, 'a> {
                 Ok(None) => self.plan.compact += 1,
                 Err(reason) => {
                     if let Some(row) = self.row_to_repair(&function) {
-                        self.plan.edits.push(in_dwarf_mode(file.arch(), row));
+                        self.plan.edits.push(change(row, Encoding::dwarf(file.arch(), 0)));
                     }
                     self.keep(reason);
                 }
@@ -181,6 +184,7 @@ impl<'a> Planner<'_, 'a> {
     fn divide(&mut self, edit: CompactUnwindEdit) {
         let end = edit.function.offset(edit.length.into());
         let mut starts = self.editor.symbols_within(edit.function, end);
+        self.plan.with_symbols -= u64::from(!starts.is_empty());
         starts.insert(0, edit.function);
         for (number, &function) in starts.iter().enumerate() {
             let next = starts.get(number + 1).copied().unwrap_or(end);
@@ -219,11 +223,18 @@ impl<'a> Planner<'_, 'a> {
         let start = function.key.address();
         let end = Address(start.0.saturating_add(function.size));
         let within = self.editor.symbols_within(start, end);
-        let is_divided = within.iter().any(|symbol| !self.rows.contains_key(symbol));
+        let is_divided = self.lacks_rows(&within);
         self.plan.with_symbols += u64::from(is_divided);
         let row = self.row(file, function)?;
-        let is_compact = |row: CompactUnwindRow| row.encoding.mode(file.arch()) != Some(Mode::Dwarf);
-        if row.is_some_and(is_compact) && self.row_to_repair(function).is_none() {
+        if let Some(row) = row
+            && is_compact(file.arch(), &row)
+            && self.row_to_repair(function).is_none()
+        {
+            let is_own = row.function == start && u64::from(row.length) == function.size;
+            let is_alone = row.personality.is_none() && row.lsda.is_none();
+            if is_divided && is_own && is_alone && self.may_divide(file.arch(), start, &within, row.encoding) {
+                self.divide(change(row, row.encoding));
+            }
             return Ok(None);
         }
         let encoding = encoder.encode(function).map_err(|unsupported| unsupported.reason.name())?;
@@ -243,17 +254,37 @@ impl<'a> Planner<'_, 'a> {
             return Err("lsda-without-symbol");
         }
         let length = u32::try_from(function.size).map_err(|_| "function-size")?;
-        let may_be_divided = lsda.is_none()
-            && function.cie.personality.is_none()
-            && !encoding.depends_on_start(file.arch())
-            && within.len() <= CompactUnwindEditor::MOST_WITHIN
-            && self.request.undivided.binary_search(&start).is_err();
-        if is_divided && !may_be_divided {
+        let is_alone = lsda.is_none() && function.cie.personality.is_none();
+        if is_divided && !(is_alone && self.may_divide(file.arch(), start, &within, encoding)) {
             return Err("symbol-inside");
         }
         let personality = self.personality(function, relocations)?;
         let row = row.map(|row| row.offset);
         Ok(Some(CompactUnwindEdit { row, function: start, length, encoding, personality, lsda }))
+    }
+
+    /// Returns whether one of the symbols inside a function has no row.
+    fn lacks_rows(&self, within: &[Address]) -> bool {
+        within.iter().any(|symbol| !self.rows.contains_key(symbol))
+    }
+
+    /// Counts functions without an FDE that have symbols inside. Their rows cannot be judged, so they stay.
+    fn count_symbols_without_fde(&mut self, arch: Arch) {
+        for row in self.rows.values().flatten() {
+            let end = row.function.offset(row.length.into());
+            if is_compact(arch, row) && !self.starts.contains_key(&row.function) {
+                let is_divided = self.lacks_rows(&self.editor.symbols_within(row.function, end));
+                self.plan.with_symbols += u64::from(is_divided);
+            }
+        }
+    }
+
+    /// Returns whether a function may have a row for each symbol inside it. A personality and an LSDA belong to the start
+    /// of a function, so its callers exclude these.
+    fn may_divide(&self, arch: Arch, start: Address, within: &[Address], encoding: Encoding) -> bool {
+        !encoding.depends_on_start(arch)
+            && within.len() <= CompactUnwindEditor::MOST_WITHIN
+            && self.request.undivided.binary_search(&start).is_err()
     }
 
     /// Finds the row of a function. The error is the reason why the function keeps its FDE.
@@ -266,13 +297,15 @@ impl<'a> Planner<'_, 'a> {
         let end = Address(start.0.saturating_add(function.size.max(1)));
         // In hostile input every FDE may contain all rows. Two rows are already too many, so stop there.
         let rows: Vec<_> = self.rows.range(start..end).flat_map(|(_, rows)| rows).take(2).collect();
+        let is_compact = |row| is_compact(file.arch(), row);
         match rows[..] {
             [] => Ok(None),
             [row] if self.row_to_repair(function) == Some(*row) => Ok(Some(*row)),
             [row] if row.encoding == Encoding::NONE => Err("row-without-unwind-information"),
-            [row] if row.encoding.mode(file.arch()) != Some(Mode::Dwarf) => Ok(Some(*row)),
+            [row] if is_compact(row) => Ok(Some(*row)),
             [row] if row.function == start && u64::from(row.length) == function.size => Ok(Some(*row)),
             [_] => Err("row-of-another-range"),
+            [row, next] if is_compact(row) && is_compact(next) => Ok(Some(*row)),
             _ => Err("several-rows"),
         }
     }
@@ -300,10 +333,14 @@ impl<'a> Planner<'_, 'a> {
     }
 }
 
-/// Returns the change of a row into DWARF mode.
-fn in_dwarf_mode(arch: Arch, row: CompactUnwindRow) -> CompactUnwindEdit {
+/// Returns whether a row is not in DWARF mode.
+fn is_compact(arch: Arch, row: &CompactUnwindRow) -> bool {
+    row.encoding.mode(arch) != Some(Mode::Dwarf)
+}
+
+/// Returns the change of a row to an encoding without personality and LSDA.
+fn change(row: CompactUnwindRow, encoding: Encoding) -> CompactUnwindEdit {
     let CompactUnwindRow { offset, function, length, .. } = row;
-    let encoding = Encoding::dwarf(arch, 0);
     CompactUnwindEdit { row: Some(offset), function, length, encoding, personality: None, lsda: None }
 }
 
