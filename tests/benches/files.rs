@@ -183,8 +183,7 @@ impl Image {
     /// Returns the layout in which the entries give the image's own table.
     fn layout(&self) -> String {
         let entries = Table::read(&self.table);
-        let is_same =
-            |layout: &_| entries.lay_out_again(self.arch, *layout, self.eh_frame_len) == self.table;
+        let is_same = |layout: &_| entries.lay_out_again(self.arch, *layout, self.eh_frame_len) == self.table;
         let found = Layout::ALL.into_iter().filter(|layout| *layout != Layout::Small).find(is_same);
         found.map_or("different".to_owned(), |layout| format!("identical: {}", layout.name()))
     }

@@ -73,7 +73,10 @@ impl Table {
         if let Some(last) = table.entries.last_mut() {
             last.length = last.length.saturating_sub(late);
         }
-        table.lay_out_with(arch, Options::new().with_layout(layout).with_keep_dwarf_lsda(true).with_eh_frame_len(eh_frame_len))
+        table.lay_out_with(
+            arch,
+            Options::new().with_layout(layout).with_keep_dwarf_lsda(true).with_eh_frame_len(eh_frame_len),
+        )
     }
 
     fn lay_out_with(&self, arch: Arch, options: Options) -> Vec<u8> {

@@ -185,7 +185,8 @@ impl Entries {
         let image = Image::new(base);
         let mut personalities = Personalities::default();
         let mode = EncodingMode::Compact;
-        let mut encodings = Encodings::compute(file, &sections, image, &mut personalities, |_, _| true, mode)?;
+        let mut encodings =
+            Encodings::compute(file, &sections, image, &mut personalities, |_, _| true, mode)?;
         let list = std::mem::take(&mut encodings.entries);
         Self::new("cfi", list, personalities, encodings, base).with_code(file, image)
     }

@@ -66,10 +66,7 @@ functions with compact rows; the file's table has functions after its sentinel,
 where no reader finds them, and they are omitted; --verify does not pass, as with
 verify; with --strict, a warning",
     ),
-    (
-        "compact-unwind",
-        "a row contradicts the CFI; with --repair, also after the change",
-    ),
+    ("compact-unwind", "a row contradicts the CFI, after the change too"),
     ("annotate", "with --strict, a function is omitted"),
 ];
 
@@ -80,8 +77,8 @@ pub fn table() -> String {
             .to_string();
     table += "  1  done, and\n";
     for (command, words) in DIFFERENCES {
-        let words = words.replace('\n', &format!("\n{:18}", ""));
-        table += &format!("     {command:13}{words}\n");
+        let words = words.replace('\n', &format!("\n{:20}", ""));
+        table += &format!("     {command:15}{words}\n");
     }
     table + "  2  error: usage, input or output, malformed input, or nothing to do: no table, no CFI"
 }

@@ -46,11 +46,19 @@ fn rows_that_contradict_the_cfi() {
     for path in wrong.iter().chain(&[path_of("stack_probe.o")]) {
         assert_eq!(command(&["verify", path]).status.code(), Some(1), "{path}");
         let (status, json) = changed(path, &new, &[]);
-        assert_eq!((status, &json["contradicted"], &json["repaired"]), (Some(1), &json!(1), &json!(0)), "{path}");
+        assert_eq!(
+            (status, &json["contradicted"], &json["repaired"]),
+            (Some(1), &json!(1), &json!(0)),
+            "{path}"
+        );
         assert!(json["contradictions"][0].as_str().unwrap().starts_with("__text+0x"), "{json}");
         assert!(fs::read(&new).unwrap() == fs::read(path).unwrap(), "{path}");
         let (status, json) = changed(path, &new, &["--repair"]);
-        assert_eq!((status, &json["contradicted"], &json["repaired"]), (Some(0), &json!(0), &json!(1)), "{path}");
+        assert_eq!(
+            (status, &json["contradicted"], &json["repaired"]),
+            (Some(0), &json!(0), &json!(1)),
+            "{path}"
+        );
         assert_eq!(command(&["verify", new.to_str().unwrap()]).status.code(), Some(0), "{path}");
     }
     // No compact encoding has the size of a stack that is probed by a call.
@@ -105,7 +113,10 @@ fn symbols_inside_functions() {
 fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = b"!<arch>\n".to_vec();
     for (name, member) in members {
-        bytes.extend(format!("{:<16}{:<32}{:<10}`\n", format!("{name}/"), "0           0     0     644", member.len()).bytes());
+        bytes.extend(
+            format!("{:<16}{:<32}{:<10}`\n", format!("{name}/"), "0           0     0     644", member.len())
+                .bytes(),
+        );
         bytes.extend(*member);
         bytes.resize(bytes.len().next_multiple_of(2), b'\n');
     }
@@ -170,7 +181,10 @@ fn mode_5_of_arm64() {
     let row = "encoding 0x05001001: CFA = x29+16, return address at CFA-8 (signed), x29 at CFA-16, x19 at CFA-24, x20 at CFA-32";
     assert!(found.contains(row), "{found}");
     let json = summary(&command(&["unwind-info", &path, "--json"]));
-    assert_eq!((&json["unwind_info"]["entries"], &json["unwind_info"]["modes"]["frame"]), (&json!(3), &json!(3)));
+    assert_eq!(
+        (&json["unwind_info"]["entries"], &json["unwind_info"]["modes"]["frame"]),
+        (&json!(3), &json!(3))
+    );
     // The second word of `_c` is `pacibsp`. Without it, nothing signs the return address there.
     let directory = scratch("compact-unwind-signed");
     let mut bytes = fs::read(&path).unwrap();

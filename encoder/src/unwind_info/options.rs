@@ -23,15 +23,8 @@ pub enum Layout {
 
 impl Layout {
     /// All layouts, in the order of their declaration.
-    pub const ALL: [Self; 7] = [
-        Self::Small,
-        Self::Lld,
-        Self::LdPrime,
-        Self::LdPrime27,
-        Self::Ld64,
-        Self::Ld64V253,
-        Self::Zig,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Small, Self::Lld, Self::LdPrime, Self::LdPrime27, Self::Ld64, Self::Ld64V253, Self::Zig];
 
     /// The name that options and reports have for the layout: `small`, `lld`, `ld-prime`, `ld-prime-27`, `ld64`,
     /// `ld64-253` or `zig`.

@@ -94,12 +94,7 @@ pub(super) fn write_backward(
 }
 
 /// Writes the header of a compressed page. Returns the parts for its entries and its palette.
-fn write_header(
-    out: &mut [u8],
-    count: usize,
-    locals: u16,
-    palette_first: bool,
-) -> (&mut [u8], &mut [u8]) {
+fn write_header(out: &mut [u8], count: usize, locals: u16, palette_first: bool) -> (&mut [u8], &mut [u8]) {
     let (entries, own) = (CompressedEntry::SIZE * count, ENCODING_SIZE * usize::from(locals));
     let first = if palette_first { own } else { entries };
     let second = (CompressedPage::SIZE + first) as u16;

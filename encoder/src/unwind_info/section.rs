@@ -299,7 +299,9 @@ fn max_pages_len(layout: Layout, entries: usize) -> usize {
             Layout::Lld | Layout::Zig => PAGE_SIZE * pages,
             // Only the last page can have so few entries that a compressed page is larger than a regular page: by 4
             // bytes, and by 4 more bytes of padding. The padding of the first page may cost another 4 bytes.
-            Layout::LdPrime | Layout::LdPrime27 => regular + RegularPage::SIZE * pages + IndexEntry::SIZE + 12,
+            Layout::LdPrime | Layout::LdPrime27 => {
+                regular + RegularPage::SIZE * pages + IndexEntry::SIZE + 12
+            }
             Layout::Ld64 | Layout::Ld64V253 => compressed + 12 * pages + PAGE_SIZE,
         }
 }

@@ -112,8 +112,7 @@ fn zig_puts_a_pages_own_encodings_first() {
     let lsdas = [0x1030, 0x9000];
     let entries = [0, 0x0100_0010, 0x0200_0020, 0x0300_0030, 0x40, 0x0100_0050];
     let page = [3, 20 | 6 << 16, 12 | 2 << 16, once, 0x5300_0018];
-    let mut expected =
-        [&header[..], &common, &personalities, &index, &lsdas, &page, &entries].concat();
+    let mut expected = [&header[..], &common, &personalities, &index, &lsdas, &page, &entries].concat();
     expected.resize((72 + 4096) / 4, 0);
     assert_eq!(words(&bytes), expected);
     assert!(of_layout(Layout::Zig, Arch::Aarch64, &row([0, 0])).is_empty());

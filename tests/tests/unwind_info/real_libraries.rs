@@ -103,8 +103,7 @@ fn linker_of(file: &File<'_>, table: &Table, bytes: &[u8]) -> Option<Linker> {
     let call_frames = file.call_frame_sections().unwrap();
     let eh_frame = call_frames.iter().find(|cfi| cfi.section.name == "__eh_frame");
     let eh_frame_len = eh_frame.map_or(0, |cfi| cfi.section.bytes.len() as u32);
-    let found =
-        LINKERS.into_iter().find(|&layout| table.lay_out_again(arch, layout, eh_frame_len) == bytes);
+    let found = LINKERS.into_iter().find(|&layout| table.lay_out_again(arch, layout, eh_frame_len) == bytes);
     let is_shadowed = || table.entries.windows(2).any(|pair| pair[0].function == pair[1].function);
     found.map(Linker::Layout).or_else(|| is_shadowed().then_some(Linker::WithShadow))
 }

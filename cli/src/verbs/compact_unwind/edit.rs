@@ -87,11 +87,7 @@ impl Objects {
         Ok(rewrite)
     }
 
-    fn member<'a>(
-        &mut self,
-        member: &Member<'a>,
-        wishes: Wishes<'_>,
-    ) -> anyhow::Result<Option<Rewrite<'a>>> {
+    fn member<'a>(&mut self, member: &Member<'a>, wishes: Wishes<'_>) -> anyhow::Result<Option<Rewrite<'a>>> {
         let changed = self.object(member, wishes);
         match &member.name {
             Some(name) => changed.with_context(|| name.clone().into_owned()),
@@ -99,11 +95,7 @@ impl Objects {
         }
     }
 
-    fn object<'a>(
-        &mut self,
-        member: &Member<'a>,
-        wishes: Wishes<'_>,
-    ) -> anyhow::Result<Option<Rewrite<'a>>> {
+    fn object<'a>(&mut self, member: &Member<'a>, wishes: Wishes<'_>) -> anyhow::Result<Option<Rewrite<'a>>> {
         let Some(file) = object(member)? else {
             self.others += 1;
             return Ok(None);

@@ -6,12 +6,10 @@ use cfipack_container::{CompactUnwind, File};
 use cfipack_edit::CompactUnwindEditor;
 use cfipack_format::SectionOffset;
 use cfipack_format::compact_unwind::{Entry as Row, Mode};
+use cfipack_format::unwind_info::MAX_PERSONALITIES;
 use cfipack_format::widen::ToU64;
 
 use crate::compact::personalities::symbols_by_field;
-
-/// How many personalities a linked file can have.
-const MAX_PERSONALITIES: usize = 3;
 
 /// A personality. A local or private external symbol is another personality in each object, even if the name is the
 /// same. For example, `ld -r` and `objcopy --localize-symbol` make such symbols.

@@ -232,7 +232,8 @@ impl<'a> Planner<'_, 'a> {
         {
             let is_own = row.function == start && u64::from(row.length) == function.size;
             let is_alone = row.personality.is_none() && row.lsda.is_none();
-            if is_divided && is_own && is_alone && self.may_divide(file.arch(), start, &within, row.encoding) {
+            if is_divided && is_own && is_alone && self.may_divide(file.arch(), start, &within, row.encoding)
+            {
                 self.divide(change(row, row.encoding));
             }
             return Ok(None);
