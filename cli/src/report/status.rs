@@ -77,8 +77,8 @@ pub fn table() -> String {
             .to_string();
     table += "  1  done, and\n";
     for (command, words) in DIFFERENCES {
-        let words = words.replace('\n', &format!("\n{:20}", ""));
-        table += &format!("     {command:15}{words}\n");
+        let words = words.replace('\n', &format!("\n{:18}", ""));
+        table += &format!("     {command:12} {words}\n");
     }
     table + "  2  error: usage, input or output, malformed input, or nothing to do: no table, no CFI"
 }
