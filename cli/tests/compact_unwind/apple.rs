@@ -61,10 +61,10 @@ fn rows_that_contradict_the_cfi() {
         );
         assert_eq!(command(&["verify", new.to_str().unwrap()]).status.code(), Some(0), "{path}");
     }
-    // No compact encoding has the size of a stack that is probed by a call.
+    // The call that probes the stack is before the body.
     let path = path_of("stack_probe.o");
     let (_, json) = changed(&path, &new, &["--repair"]);
-    assert_eq!((&json["dwarf"], &json["reasons"]), (&json!(1), &json!({ "stack-size-in-code": 1 })));
+    assert_eq!((&json["dwarf"], &json["reasons"]), (&json!(1), &json!({ "call-outside-body": 1 })));
     let dump = command(&["dump", new.to_str().unwrap()]);
     assert!(String::from_utf8(dump.stdout).unwrap().contains("compact encoding:     0x04000000\n"));
     // A right row stays.
