@@ -257,6 +257,12 @@
 /* `__unwind_info`: the layout of ld64 up to version 253.3. */
 #define CFIPACK_LAYOUT_LD64_253 5
 
+/* `__unwind_info`: the layout of Apple's linker of SDK 27. */
+#define CFIPACK_LAYOUT_LD_PRIME_27 6
+
+/* `__unwind_info`: the layout of Zig's own linker. */
+#define CFIPACK_LAYOUT_ZIG 7
+
 /* Use the rows of the object's table. If it has no rows for a function, use call frame information. This is the
  * default. */
 #define CFIPACK_PREFER_TABLE 0
@@ -992,7 +998,7 @@ typedef struct cfipack_stubs {
 typedef struct cfipack_unwind_info_options {
     /* `sizeof(cfipack_unwind_info_options)` */
     uint32_t size;
-    /* `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME`, `_LD64` or `_LD64_253` */
+    /* `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME`, `_LD_PRIME_27`, `_LD64`, `_LD64_253` or `_ZIG` */
     uint32_t layout;
 } cfipack_unwind_info_options;
 

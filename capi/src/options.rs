@@ -21,6 +21,10 @@ pub const CFIPACK_LAYOUT_LD_PRIME: u32 = 3;
 pub const CFIPACK_LAYOUT_LD64: u32 = 4;
 /// `__unwind_info`: the layout of ld64 up to version 253.3.
 pub const CFIPACK_LAYOUT_LD64_253: u32 = 5;
+/// `__unwind_info`: the layout of Apple's linker of SDK 27.
+pub const CFIPACK_LAYOUT_LD_PRIME_27: u32 = 6;
+/// `__unwind_info`: the layout of Zig's own linker.
+pub const CFIPACK_LAYOUT_ZIG: u32 = 7;
 
 /// Use the rows of the object's table. If it has no rows for a function, use call frame information. This is the
 /// default.
@@ -95,7 +99,7 @@ impl cfipack_sframe_options {
 pub struct cfipack_unwind_info_options {
     /// `sizeof(cfipack_unwind_info_options)`
     pub size: u32,
-    /// `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME`, `_LD64` or `_LD64_253`
+    /// `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME`, `_LD_PRIME_27`, `_LD64`, `_LD64_253` or `_ZIG`
     pub layout: u32,
 }
 
@@ -112,6 +116,8 @@ impl cfipack_unwind_info_options {
             CFIPACK_LAYOUT_LD_PRIME => unwind_info::Layout::LdPrime,
             CFIPACK_LAYOUT_LD64 => unwind_info::Layout::Ld64,
             CFIPACK_LAYOUT_LD64_253 => unwind_info::Layout::Ld64V253,
+            CFIPACK_LAYOUT_LD_PRIME_27 => unwind_info::Layout::LdPrime27,
+            CFIPACK_LAYOUT_ZIG => unwind_info::Layout::Zig,
             _ => return Err(Unsupported),
         };
         Ok(unwind_info::Options::default().with_layout(layout))

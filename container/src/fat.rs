@@ -97,6 +97,8 @@ fn name(cpu: CpuType, subtype: CpuSubtype) -> Cow<'static, str> {
         (macho::CPU_TYPE_X86_64, _) => "x86_64",
         (macho::CPU_TYPE_X86, _) => "i386",
         (macho::CPU_TYPE_ARM64, 2) => "arm64e",
+        // llvm-mc 23 for `arm64e.x1-apple-macos`.
+        (macho::CPU_TYPE_ARM64, 12) => "arm64e.x1",
         (macho::CPU_TYPE_ARM64, _) => "arm64",
         (macho::CPU_TYPE_ARM64_32, _) => "arm64_32",
         (macho::CPU_TYPE_ARM, 9) => "armv7",

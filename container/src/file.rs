@@ -82,7 +82,7 @@ impl<'a> File<'a> {
 
     /// Returns whether the file is a Mach-O file for arm64e: code with signed return addresses.
     pub fn is_arm64e(&self) -> bool {
-        crate::fat::arch(self.bytes()).is_some_and(|name| name == "arm64e")
+        crate::fat::arch(self.bytes()).is_some_and(|name| name.starts_with("arm64e"))
     }
 
     /// Returns the file's ELF-specific interface, or `None` for a Mach-O file.

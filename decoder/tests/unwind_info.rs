@@ -34,3 +34,25 @@ fn encodings_by_number() {
         assert!(matches!(error, Err(Error::EncodingIndex { count: 2, .. })), "{number}: {error:?}");
     }
 }
+
+/// ld-prime 1053 and ld64.lld 23 put the sentinel at the start of the last entry in some images, so that no lookup finds the
+/// entry. An entry without information loses nothing there.
+#[test]
+fn an_entry_at_the_sentinel() {
+    let at_sentinel = |encoding: u32| {
+        let mut bytes = table(0);
+        bytes[28..32].copy_from_slice(&encoding.to_le_bytes());
+        // The sentinel's function.
+        bytes[44..48].copy_from_slice(&0x1000_u32.to_le_bytes());
+        let section = Section::parse(&bytes).unwrap();
+        assert_eq!(section.lookup(ImageOffset(0x1000)), Ok(None));
+        section.entries().next().unwrap().map(|entry| entry.end)
+    };
+    let error = at_sentinel(0x0201_0000);
+    let lost = ImageOffset(0x1000);
+    assert!(
+        matches!(error, Err(Error::AfterSentinel { function, sentinel, .. }) if [function, sentinel] == [lost; 2]),
+        "{error:?}"
+    );
+    assert_eq!(at_sentinel(0), Ok(lost));
+}

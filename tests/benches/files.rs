@@ -181,19 +181,11 @@ fn tables(path: &Path) -> Vec<Image> {
 
 impl Image {
     /// Returns the layout in which the entries give the image's own table.
-    fn layout(&self) -> &'static str {
+    fn layout(&self) -> String {
         let entries = Table::read(&self.table);
-        if entries.lay_out(self.arch, Layout::LdPrime) == self.table {
-            "identical: ld-prime"
-        } else if entries.lay_out(self.arch, Layout::Lld) == self.table {
-            "identical: lld"
-        } else if entries.lay_out_ld64(self.arch, Layout::Ld64, self.eh_frame_len) == self.table {
-            "identical: ld64"
-        } else if entries.lay_out_ld64(self.arch, Layout::Ld64V253, self.eh_frame_len) == self.table {
-            "identical: ld64-253"
-        } else {
-            "different"
-        }
+        let is_same = |layout: &_| entries.lay_out_again(self.arch, *layout, self.eh_frame_len) == self.table;
+        let found = Layout::ALL.into_iter().filter(|layout| *layout != Layout::Small).find(is_same);
+        found.map_or("different".to_owned(), |layout| format!("identical: {}", layout.name()))
     }
 
     fn measure(&self) {
@@ -208,7 +200,7 @@ impl Image {
         let sizes = [
             ("lld", entries.lay_out(*arch, Layout::Lld).len()),
             ("ld-prime", entries.lay_out(*arch, Layout::LdPrime).len()),
-            ("ld64", entries.lay_out_ld64(*arch, Layout::Ld64, *eh_frame_len).len()),
+            ("ld64", entries.lay_out_again(*arch, Layout::Ld64, *eh_frame_len).len()),
             ("small", entries.lay_out(*arch, Layout::Small).len()),
         ];
         println!("{subject}: {} entries, {} bytes, in layouts {sizes:?}", entries.entries.len(), table.len());

@@ -8,12 +8,9 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
-/// ld64's layouts, whose sentinel is one byte after the end of the code.
-pub const LAYOUTS_OF_LD64: [Layout; 2] = [Layout::Ld64, Layout::Ld64V253];
-
 /// Returns how many bytes a layout's sentinel is after the end of the code.
 pub fn bytes_after_code(layout: Layout) -> u32 {
-    LAYOUTS_OF_LD64.contains(&layout).into()
+    [Layout::Ld64, Layout::Ld64V253, Layout::LdPrime27].contains(&layout).into()
 }
 
 /// The contents of a table. Personalities keep their numbers.
@@ -67,15 +64,19 @@ impl Table {
         self.lay_out_with(arch, Options::new().with_layout(layout).with_keep_dwarf_lsda(true))
     }
 
-    /// Builds the entries in a layout of ld64, beside an `__eh_frame` of `eh_frame_len` bytes.
-    pub fn lay_out_ld64(&self, arch: Arch, layout: Layout, eh_frame_len: u32) -> Vec<u8> {
-        // Its sentinel lies one byte after the end of the code.
+    /// Builds the entries in a layout, beside an `__eh_frame` of `eh_frame_len` bytes. The table was made by the
+    /// layout's linker, so its sentinel is where this linker puts it.
+    pub fn lay_out_again(&self, arch: Arch, layout: Layout, eh_frame_len: u32) -> Vec<u8> {
         let mut table = self.clone();
-        table.end.0 -= 1;
+        let late = bytes_after_code(layout);
+        table.end.0 -= late;
         if let Some(last) = table.entries.last_mut() {
-            last.length -= 1;
+            last.length = last.length.saturating_sub(late);
         }
-        table.lay_out_with(arch, Options::new().with_layout(layout).with_eh_frame_len(eh_frame_len))
+        table.lay_out_with(
+            arch,
+            Options::new().with_layout(layout).with_keep_dwarf_lsda(true).with_eh_frame_len(eh_frame_len),
+        )
     }
 
     fn lay_out_with(&self, arch: Arch, options: Options) -> Vec<u8> {
@@ -83,6 +84,7 @@ impl Table {
         let mut entries = self.entries.clone();
         if let Some(last) = entries.last()
             && last.encoding == Encoding::NONE
+            && options.layout.ends_where_last_null_starts()
         {
             // ld64.lld treats code without information as empty. The sentinel is then the address of the last such
             // function, but the table has only the first.

@@ -91,7 +91,7 @@ impl Encodings {
         sections: &[CallFrameSection<'_>],
         image: Image,
         personalities: &mut Personalities,
-        mut is_wanted: impl FnMut(&Function<'_>) -> bool,
+        mut is_wanted: impl FnMut(&Function<'_>, SectionKind) -> bool,
         mode: EncodingMode,
     ) -> anyhow::Result<Self> {
         let code_sections = file.code_sections()?;
@@ -112,7 +112,7 @@ impl Encodings {
                         continue;
                     }
                 };
-                if !is_wanted(&function) {
+                if !is_wanted(&function, section.kind) {
                     continue;
                 }
                 found.functions += 1;

@@ -1,12 +1,13 @@
 //! Reads the entries for a new table, from a file's tables or from its CFI.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
 
 use anyhow::Context as _;
+use cfipack_cfi::SectionKind;
 use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_decoder::unwind_info::{Error, Section};
-use cfipack_encoder::unwind_info::Entry;
+use cfipack_encoder::unwind_info::{Entry, Layout};
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, ImageOffset, LsdaKey};
@@ -41,9 +42,14 @@ pub struct Entries {
 impl Entries {
     /// Reads the entries of an image from its own table. The entries of an object come from its rows, and from the FDEs
     /// of functions without a row. For other files, and with `from_cfi`, the entries are computed from the CFI.
-    pub fn collect(file: &File<'_>, source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
+    pub fn collect(
+        file: &File<'_>,
+        source: &Source<'_, '_>,
+        layout: Layout,
+        from_cfi: bool,
+    ) -> anyhow::Result<Self> {
         match (source.parse()?, &source.rows) {
-            (Some(table), _) if !from_cfi => Self::of_table(&table, source),
+            (Some(table), _) if !from_cfi => Self::of_table(&table, source, layout),
             (_, Some(_)) if !from_cfi => Self::of_object(file, source),
             _ => {
                 let mut entries = Self::of_cfi(file)?;
@@ -69,7 +75,7 @@ impl Entries {
         Ok(lost.count().to_u64())
     }
 
-    fn of_table(table: &Section<'_>, source: &Source<'_, '_>) -> anyhow::Result<Self> {
+    fn of_table(table: &Section<'_>, source: &Source<'_, '_>, layout: Layout) -> anyhow::Result<Self> {
         let (name, base) = (|| "section __unwind_info", source.base());
         let mut lsdas: Vec<_> = table.all_lsdas().with_context(name)?.collect();
         lsdas.sort_by_key(|lsda| lsda.function);
@@ -100,14 +106,14 @@ impl Entries {
         }
         let mut end = table.index().last().map(|sentinel| sentinel.function);
         if let (Some(sentinel), Some(last)) = (&mut end, list.last_mut()) {
-            // The sentinel of ld64 is one byte after the last function. So it need not be in a section of code.
+            // The sentinel may be one byte after the last function. So it need not be in a section of code.
             let is_after_code = source.is_end_of_section(base.offset(i64::from(sentinel.0) - 1));
             if is_after_code && last.length > 0 {
                 (sentinel.0, last.length) = (sentinel.0 - 1, last.length - 1);
             }
-            // ld64.lld gives a symbol without unwind information the length 0. If several such symbols follow each
-            // other, the table has the first, and the sentinel is the address of the last.
-            if last.encoding == Encoding::NONE {
+            // If several symbols without unwind information follow each other, the table has the first, and the
+            // sentinel is the address of the last.
+            if last.encoding == Encoding::NONE && layout.ends_where_last_null_starts() {
                 list.push(Entry::new(*sentinel, 0, Encoding::NONE));
             }
         }
@@ -125,12 +131,21 @@ impl Entries {
         let rows = rows.iter().filter(|row| row.encoding.mode(file.arch()) != Some(Mode::Dwarf));
         let known: BTreeSet<_> = rows.clone().map(|row| row.function).collect();
         let sections = file.call_frame_sections()?;
+        // A row has to leave its function to the FDE if the table has no room for its personality.
+        let mut fdes = HashMap::new();
         let encodings = Encodings::compute(
             file,
             &sections,
             image,
             &mut personalities,
-            |function| !known.contains(&function.key.address()),
+            |function, kind| {
+                let start = function.key.address();
+                let has_row = known.contains(&start);
+                if has_row && kind == SectionKind::EhFrame {
+                    fdes.insert(start, u32::try_from(function.fde.0).ok().and_then(NonZeroU32::new));
+                }
+                !has_row
+            },
             EncodingMode::Dwarf,
         )?;
         let index = compact.and_then(|compact| compact.section.index);
@@ -157,7 +172,7 @@ impl Entries {
                 encoding: row.encoding,
                 personality: personality.map(|personality| personalities.number(personality)),
                 lsda,
-                fde: None,
+                fde: fdes.get(&row.function).copied().flatten(),
             });
         }
         let source = "compact_unwind";
@@ -170,7 +185,8 @@ impl Entries {
         let image = Image::new(base);
         let mut personalities = Personalities::default();
         let mode = EncodingMode::Compact;
-        let mut encodings = Encodings::compute(file, &sections, image, &mut personalities, |_| true, mode)?;
+        let mut encodings =
+            Encodings::compute(file, &sections, image, &mut personalities, |_, _| true, mode)?;
         let list = std::mem::take(&mut encodings.entries);
         Self::new("cfi", list, personalities, encodings, base).with_code(file, image)
     }

@@ -7,6 +7,6 @@
 
 pub mod encodings;
 pub mod entries;
-mod personalities;
+pub mod personalities;
 pub mod source;
 pub mod table;

@@ -74,7 +74,7 @@ impl BuiltTable {
     /// Builds the table for the entries of a file.
     pub fn build(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
         check_arch(file.arch())?;
-        let mut entries = Entries::collect(file, source, options.from_cfi)?;
+        let mut entries = Entries::collect(file, source, options.layout, options.from_cfi)?;
         let mut builder = Builder::new(file.arch(), options.get(eh_frame_len(file)?))?;
         builder.reserve(entries.list.len());
         for entry in std::mem::take(&mut entries.list) {

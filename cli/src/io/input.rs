@@ -34,12 +34,13 @@ pub struct Slice {
 }
 
 /// Names of architectures as `lipo` prints them, and the names of ELF architectures.
-const ARCHES: [&str; 14] = [
+const ARCHES: [&str; 15] = [
     "x86_64",
     "x86_64h",
     "i386",
     "arm64",
     "arm64e",
+    "arm64e.x1",
     "arm64_32",
     "armv7",
     "armv7s",

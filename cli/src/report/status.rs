@@ -30,7 +30,7 @@ impl Status {
 
 /// What exit status 1 means, for each command. The conversion has no command. The help prints this table, and so does the
 /// page `tour.md`.
-const DIFFERENCES: [(&str, &str); 11] = [
+const DIFFERENCES: [(&str, &str); 12] = [
     (
         "conversion",
         "a file is refused; an FDE cannot be read; no function can be in the table of -o;
@@ -66,6 +66,7 @@ functions with compact rows; the file's table has functions after its sentinel,
 where no reader finds them, and they are omitted; --verify does not pass, as with
 verify; with --strict, a warning",
     ),
+    ("compact-unwind", "a row contradicts the CFI, after the change too"),
     ("annotate", "with --strict, a function is omitted"),
 ];
 
@@ -77,7 +78,7 @@ pub fn table() -> String {
     table += "  1  done, and\n";
     for (command, words) in DIFFERENCES {
         let words = words.replace('\n', &format!("\n{:18}", ""));
-        table += &format!("     {command:13}{words}\n");
+        table += &format!("     {command:12} {words}\n");
     }
     table + "  2  error: usage, input or output, malformed input, or nothing to do: no table, no CFI"
 }

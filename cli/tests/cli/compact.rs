@@ -116,7 +116,7 @@ fn tables_are_rebuilt() {
         let Some(section) = section else { continue };
         fs::write(own, &image).unwrap();
         let mut sizes = Vec::new();
-        for layout in ["small", "lld", "ld-prime", "ld64-253", "ld64"] {
+        for layout in ["small", "lld", "ld-prime", "ld64-253", "ld64", "zig"] {
             let output = run(&["unwind-info", own, "--layout", layout, "--section", made]);
             assert_eq!(output.status.code(), Some(0), "{name}: {}", text(output.stderr));
             let bytes = fs::read(made).unwrap();
@@ -160,7 +160,9 @@ fn the_byte_after_the_code() {
     image[sentinel] += 1;
     let directory = scratch("byte");
     fs::write(directory.join("own"), &image).unwrap();
-    for (layout, after_code) in [("small", 0), ("ld-prime", 0), ("ld64", 1), ("ld64-253", 1)] {
+    for (layout, after_code) in
+        [("small", 0), ("ld-prime", 0), ("ld-prime-27", 1), ("ld64", 1), ("ld64-253", 1)]
+    {
         let output = run_in(&directory, &["unwind-info", "own", "--layout", layout, "--section", "made"]);
         assert_eq!(output.status.code(), Some(0), "{layout}: {}", text(output.stderr));
         let made = fs::read(directory.join("made")).unwrap();

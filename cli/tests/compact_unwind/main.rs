@@ -1,5 +1,6 @@
 //! Tests `compact-unwind`: changes objects of real compilers, and compares links of changed and unchanged objects.
 
+mod apple;
 mod archives;
 mod edited;
 mod image;

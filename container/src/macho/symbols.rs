@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::LittleEndian as LE;
-use object::macho::{N_ALT_ENTRY, N_SECT, N_STAB, N_TYPE, SymtabCommand};
+use object::macho::{N_ALT_ENTRY, N_EXT, N_PEXT, N_SECT, N_STAB, N_TYPE, SymtabCommand};
 
 use super::range::range;
 use crate::error::Error;
@@ -32,6 +32,9 @@ pub struct Symbol<'a> {
     pub value: u64,
     /// True if the symbol is not a debugger's (`N_STAB`).
     pub is_real: bool,
+    /// True if a symbol of this name in another object is the same symbol: the symbol is external, and not private
+    /// external. ld64.lld 23 keeps private external symbols apart even if they are weak definitions.
+    pub is_shared: bool,
     /// The field `n_desc` of `mach-o/nlist.h`.
     description: u16,
 }
@@ -46,8 +49,13 @@ impl<'a> Symbol<'a> {
     /// Returns whether the symbol starts a subsection of its section. An alternative entry (`N_ALT_ENTRY`) does not.
     /// Neither does an assembler label (`L…`, `l…`): ld64.lld takes it as a part of the code before it.
     pub fn starts_subsection(&self) -> bool {
-        let is_label = self.name.starts_with(b"L") || self.name.starts_with(b"l");
-        self.is_real && self.description & N_ALT_ENTRY.0 == 0 && !is_label
+        self.description & N_ALT_ENTRY.0 == 0 && self.is_entry()
+    }
+
+    /// Returns whether linkers take the symbol for a function if it is in code: a symbol that is no assembler label.
+    /// They do so for an alternative entry too.
+    pub fn is_entry(&self) -> bool {
+        self.is_real && !self.name.starts_with(b"L") && !self.name.starts_with(b"l")
     }
 }
 
@@ -104,6 +112,7 @@ impl<'a> SymbolTable<'a> {
             section: usize::from(section).checked_sub(1).filter(|_| is_defined),
             value: if is_defined { u64::from(word(8)?) | u64::from(high) << 32 } else { 0 },
             is_real: kind & N_STAB == 0,
+            is_shared: kind & (N_EXT.0 | N_PEXT.0) == N_EXT.0,
             description: u16::from_le_bytes([low, middle]),
         })
     }

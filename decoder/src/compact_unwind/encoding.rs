@@ -73,6 +73,10 @@ pub fn row(encoding: Encoding, arch: Arch, code: &[u8]) -> Result<Option<(Row, S
             x86_frameless(encoding, arch, registers, size)?
         }
         (Mode::Frame, None) => arm64_frame(encoding, arch),
+        (Mode::FramePauthLr, _) => {
+            let (row, saved) = arm64_frame(encoding, arch);
+            (Row { signed: true, ..row }, saved)
+        }
         (Mode::Frameless | Mode::FramelessIndirect, None) => arm64_frameless(encoding, arch),
     };
     Ok(Some(unwound))

@@ -101,7 +101,7 @@ cfipack_format::errors! {
         },
         /// An entry of the last page starts after the sentinel, where no reader looks for entries.
         #[error(
-            "offset {offset}: entry of function {function} after the sentinel {sentinel}, where no reader looks for it"
+            "offset {offset}: entry of function {function} is not before the sentinel {sentinel}, so no reader looks for it"
         )]
         AfterSentinel {
             /// The offset of the entry.

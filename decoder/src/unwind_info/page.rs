@@ -165,7 +165,7 @@ impl<'a> Page<'a> {
         };
         let (start, offset) = (stored.function, self.entry_offset(i));
         Some(match self.function(i + 1) {
-            Ok(_) if self.is_last && start > self.end && start >= self.base => {
+            Ok(_) if self.is_last && start >= self.base && self.is_lost(&stored) => {
                 Err(Error::AfterSentinel { offset, function: start, sentinel: self.end })
             }
             Ok(end) if start < self.base || end.min(self.end) < start => {
@@ -176,6 +176,12 @@ impl<'a> Page<'a> {
             }
             Err(error) => Err(error),
         })
+    }
+
+    /// Returns whether an entry of the last page lies where no reader looks for it, because it starts at the sentinel or
+    /// after it. An entry without unwind information at the sentinel loses nothing: ld64.lld ends tables with it.
+    fn is_lost(&self, entry: &RegularEntry) -> bool {
+        entry.function > self.end || (entry.function == self.end && entry.encoding.mode_number() != 0)
     }
 
     /// Returns the entry for `pc`: the last entry that starts at or below `pc`.

@@ -117,14 +117,14 @@ impl Builder {
             if self.options.omits_dwarf_lsda() {
                 entry.lsda = None;
             }
-            if entry.lsda.is_none() || !self.options.flags_dwarf_lsda() {
+            if entry.lsda.is_none() || !self.options.layout.habits().flags_dwarf_lsda {
                 flags = Flags::empty();
             }
-            if !self.options.names_dwarf_personality() {
+            if !self.options.layout.habits().names_dwarf_personality {
                 entry.personality = None;
             }
         }
-        if dwarf || !self.options.layout.keeps_personality_number() {
+        if dwarf || !self.options.layout.habits().keeps_personality_number {
             bits = Encoding(bits).with_personality(0).0;
         }
         Entry { encoding: Encoding(bits | flags.bits()), ..entry }

@@ -21,11 +21,21 @@ pub(super) fn lld(table: &DedupedEntries) -> Vec<u32> {
 /// Returns the palette of Apple's linkers: encodings that are used at least twice and are not in DWARF mode, the most
 /// used first. If two are used equally often, the smaller value comes first.
 pub(super) fn apple(table: &DedupedEntries, arch: Arch) -> Vec<u32> {
-    let eligible = (0..table.encodings.len() as u32).filter(|&number| {
-        let n = number.to_usize();
-        table.counts[n] >= 2 && !is_dwarf(table.encodings[n], arch)
-    });
-    first_by(eligible.collect(), |n| [!table.counts[n], table.encodings[n].0, 0])
+    first_by(used_twice(table, arch), |n| [!table.counts[n], table.encodings[n].0, 0])
+}
+
+/// Returns the palette of Zig's linker: as [`apple`], but if two are used equally often, the one that is used first
+/// comes first.
+pub(super) fn zig(table: &DedupedEntries, arch: Arch) -> Vec<u32> {
+    // Encodings are numbered by first use.
+    first_by(used_twice(table, arch), |n| [!table.counts[n], 0, 0])
+}
+
+/// Returns the encodings that are used at least twice and are not in DWARF mode.
+fn used_twice(table: &DedupedEntries, arch: Arch) -> Vec<u32> {
+    let numbers = 0..table.encodings.len() as u32;
+    let is_common = |n: usize| table.counts[n] >= 2 && !is_dwarf(table.encodings[n], arch);
+    numbers.filter(|number| is_common(number.to_usize())).collect()
 }
 
 /// Returns the first 127 numbers in the order of `key`. Use `!n` in a key to sort descending by `n`.

@@ -3,14 +3,14 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
+use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::unwind_info::LsdaEntry;
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, ImageOffset};
 
 use super::encoding_ids::EncodingIds;
 use super::entry::{Entry, is_dwarf};
-use super::options::Layout;
+use super::options::{Habits, Layout};
 use super::places::Places;
 
 /// An entry of the table after sorting and merging.
@@ -25,7 +25,8 @@ pub(super) struct Key {
 /// The sorted and merged entries. The pages are cut from these.
 #[derive(Debug)]
 pub(super) struct DedupedEntries {
-    /// The entries, ascending by function. Each function occurs once.
+    /// The entries, ascending by function. In the layouts of Apple's linker since Xcode 15 an entry without information
+    /// may have the next entry's function.
     pub(super) keys: Vec<Key>,
     /// The encodings by number.
     pub(super) encodings: Vec<Encoding>,
@@ -96,7 +97,7 @@ pub(super) fn dedup(
 ) -> DedupedEntries {
     let mut folder = Deduplicator {
         arch,
-        layout,
+        habits: layout.habits(),
         encoding_ids: EncodingIds::new(),
         keys: Vec::with_capacity(entries.len()),
         lsdas: Vec::new(),
@@ -108,7 +109,7 @@ pub(super) fn dedup(
     let mut pending: Option<Placed> = None;
     in_order(entries, arch, places, |entry| {
         if let Some(previous) = pending.replace(entry) {
-            if previous.function != entry.function {
+            if previous.function != entry.function || folder.keeps_before(&previous, &entry) {
                 folder.push(previous);
             } else if !same_address.replaces(&previous, &entry) {
                 pending = Some(previous);
@@ -116,9 +117,9 @@ pub(super) fn dedup(
         }
     });
     if let Some(last) = pending {
-        folder.is_written |= layout.is_apples();
+        folder.is_written |= folder.habits.is_written_always;
         folder.push(last);
-        let ends_at_start = layout.ends_with_last_entry() && last.encoding == Encoding::NONE;
+        let ends_at_start = folder.habits.ends_where_last_null_starts && last.encoding == Encoding::NONE;
         let length = if ends_at_start { 0 } else { last.length };
         folder.end = last.function.saturating_add(length);
     }
@@ -166,7 +167,7 @@ fn in_order(entries: &[Entry], arch: Arch, places: &impl Places, mut visit: impl
 
 struct Deduplicator {
     arch: Arch,
-    layout: Layout,
+    habits: Habits,
     encoding_ids: EncodingIds,
     keys: Vec<Key>,
     lsdas: Vec<LsdaEntry>,
@@ -191,10 +192,12 @@ impl Deduplicator {
         }
         self.is_written |= entry.encoding != Encoding::NONE;
         let encoding = self.numbered(entry);
-        let encoding = match (is_dwarf(encoding, self.arch), self.layout) {
-            (false, _) => self.encoding_ids.number(encoding),
-            (true, Layout::Ld64 | Layout::Ld64V253) => self.encoding_ids.own_number(encoding),
-            (true, Layout::Small | Layout::Lld | Layout::LdPrime) => self.encoding_ids.dwarf_number(encoding),
+        let encoding = if !is_dwarf(encoding, self.arch) {
+            self.encoding_ids.number(encoding)
+        } else if self.habits.gives_each_dwarf_a_slot {
+            self.encoding_ids.own_number(encoding)
+        } else {
+            self.encoding_ids.dwarf_number(encoding)
         };
         self.keys.push(Key { function: entry.function, encoding });
         if let Some(lsda) = entry.lsda {
@@ -203,13 +206,20 @@ impl Deduplicator {
         }
     }
 
+    /// Returns whether the layout keeps an entry although the next entry has the same address: an empty entry without
+    /// information, for example of a symbol that marks the end of the code before it (OCaml's `code_end`).
+    fn keeps_before(&self, entry: &Placed, next: &Placed) -> bool {
+        self.habits.is_ld_prime
+            && (entry.encoding, entry.length) == (Encoding::NONE, 0)
+            && next.encoding != Encoding::NONE
+    }
+
     /// Returns whether neighbours with this encoding may be merged. They may not if the encoding refers to the
-    /// function's own code. In the layouts of Apple's linkers, entries in DWARF mode are not merged either.
+    /// function's own code.
     fn may_merge(&self, encoding: Encoding) -> bool {
-        match encoding.mode(self.arch) {
-            Some(Mode::FramelessIndirect) => false,
-            _ => !self.layout.is_apples() || !is_dwarf(encoding, self.arch),
-        }
+        !encoding.depends_on_start(self.arch)
+            && (self.habits.merges_dwarf || !is_dwarf(encoding, self.arch))
+            && (self.habits.merges_nulls || encoding != Encoding::NONE)
     }
 
     /// Returns the encoding with the number of its personality. Numbers are given by first use.

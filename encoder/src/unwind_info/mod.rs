@@ -50,6 +50,14 @@
 //! | LSDA of DWARF entries | none | a record, no flag | as for other entries | a record, no flag |
 //! | no entry has information | no section | no section | a section | a section |
 //!
+//! [`LdPrime27`](Layout::LdPrime27) is `LdPrime`, but entries without information are never merged, and the sentinel is a
+//! byte after the end.
+//!
+//! [`Zig`](Layout::Zig) fills and pads pages as `Lld`, and ends the table as `Lld`, but the last entry without
+//! information keeps its length. The palette is as that of `LdPrime`; of two encodings that are used equally often the
+//! first comes first. A page's own palette comes before its entries. Entries in DWARF mode are as in `LdPrime`, with a
+//! slot each.
+//!
 //! [`Ld64V253`](Layout::Ld64V253) is `Ld64` up to version 253.3, which asks for one word more than a page needs. A
 //! full page has 1020 words and 4 bytes of padding, and contains at most one encoding that no entry refers to.
 //!
@@ -57,7 +65,7 @@
 //! libunwind looks up the last byte of a call, and lldb and framehop look up PCs of the code. Layout `Small` ends
 //! where the code ends, even if the entries come from a table of ld64.
 //!
-//! Sources: the behaviour of ld64.lld 22 and 23.1, of Apple's linkers ld-1053 to ld-1267, and of ld64 253 to 820 and
+//! Sources: the behaviour of ld64.lld 22 and 23.1, of Apple's linkers ld-1053 to ld-1267 and ld-27037.1, of Zig's linker in OpenTUI 0.4.5, and of ld64 253 to 820 and
 //! older. Tests compare their output with this writer's byte for byte.
 //!
 //! In DWARF mode, readers take the personality and LSDA from the FDE. LLVM's libunwind looks for an LSDA record only
@@ -67,7 +75,10 @@
 //! No layout imitates a linker where the linker is wrong:
 //!
 //! - An entry without information is omitted if a function with information begins at the same address. (In ld64.lld
-//!   23 the entry hides the function, Apple's linker writes it first, and ld64 writes aliases twice.)
+//!   23 the entry hides the function, and ld64 writes aliases twice.) In `LdPrime` and `LdPrime27` an entry of length 0
+//!   stays, before the function, as Apple's linker writes it.
+//! - Functions in mode 5 of arm64 are not merged, as they are by ld64.lld 23: the encoding counts bytes from the start of
+//!   the function.
 //! - A row with an LSDA outside of DWARF mode always has its flag.
 //! - An FDE with an offset of more than 24 bits is not referred to. (Ld64 writes the low 24 bits of the offset.)
 //! - The frame mode of arm64_32 is not mistaken for DWARF mode.

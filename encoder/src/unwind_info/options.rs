@@ -11,75 +11,141 @@ pub enum Layout {
     Lld,
     /// The table that Apple's linker writes since Xcode 15 (ld-prime).
     LdPrime,
+    /// The table that Apple's linker of SDK 27 writes (version 27037.1). It never merges entries without information.
+    LdPrime27,
     /// The table that Apple's linker wrote before Xcode 15 (ld64, versions 264.3 to 956).
     Ld64,
     /// The table that ld64 up to version 253.3 wrote (Xcode 7.2). One word of each page stays unused.
     Ld64V253,
+    /// The table that Zig's own linker writes.
+    Zig,
 }
 
 impl Layout {
     /// All layouts, in the order of their declaration.
-    pub const ALL: [Self; 5] = [Self::Small, Self::Lld, Self::LdPrime, Self::Ld64, Self::Ld64V253];
+    pub const ALL: [Self; 7] =
+        [Self::Small, Self::Lld, Self::LdPrime, Self::LdPrime27, Self::Ld64, Self::Ld64V253, Self::Zig];
 
-    /// The name that options and reports have for the layout: `small`, `lld`, `ld-prime`, `ld64` or `ld64-253`.
+    /// The name that options and reports have for the layout: `small`, `lld`, `ld-prime`, `ld-prime-27`, `ld64`,
+    /// `ld64-253` or `zig`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
             Self::Lld => "lld",
             Self::LdPrime => "ld-prime",
+            Self::LdPrime27 => "ld-prime-27",
             Self::Ld64 => "ld64",
             Self::Ld64V253 => "ld64-253",
+            Self::Zig => "zig",
         }
     }
 
-    /// Returns whether this layout makes the smallest table, instead of a linker's pages.
-    pub(super) const fn is_smallest(self) -> bool {
-        match self {
-            Self::Small => true,
-            Self::Lld | Self::LdPrime | Self::Ld64 | Self::Ld64V253 => false,
-        }
+    /// Returns whether code without unwind information counts as empty at the end of the table, so that the sentinel is
+    /// its address. The linker merges such neighbours first, so push the last of them if you rebuild a table.
+    pub const fn ends_where_last_null_starts(self) -> bool {
+        self.habits().ends_where_last_null_starts
     }
 
-    /// Returns whether the table ends where its last entry ends, whatever the caller says about the end of the code.
-    /// It ends at the entry's start if the entry has no encoding.
-    pub(super) const fn ends_with_last_entry(self) -> bool {
-        match self {
-            Self::Lld => true,
-            Self::Small | Self::LdPrime | Self::Ld64 | Self::Ld64V253 => false,
-        }
+    /// Returns whether the sentinel is one byte after the end of the code.
+    pub const fn ends_a_byte_late(self) -> bool {
+        self.habits().ends_a_byte_late
     }
 
-    /// Returns whether an encoding keeps the personality number that an object's row has by mistake.
-    pub(super) const fn keeps_personality_number(self) -> bool {
+    /// Returns what the layout's linker does in its own way.
+    pub(super) const fn habits(self) -> Habits {
         match self {
-            Self::Lld => true,
-            Self::Small | Self::LdPrime | Self::Ld64 | Self::Ld64V253 => false,
+            Self::Small => Habits { is_smallest: true, ..Habits::OF_LLD },
+            Self::Lld => Habits {
+                ends_with_last_entry: true,
+                ends_where_last_null_starts: true,
+                keeps_personality_number: true,
+                has_pages_of_one_size: true,
+                ..Habits::OF_LLD
+            },
+            Self::LdPrime => Habits { flags_dwarf_lsda: true, is_ld_prime: true, ..Habits::OF_APPLE },
+            Self::LdPrime27 => Habits {
+                flags_dwarf_lsda: true,
+                is_ld_prime: true,
+                ends_a_byte_late: true,
+                merges_nulls: false,
+                ..Habits::OF_APPLE
+            },
+            Self::Ld64 | Self::Ld64V253 => Habits {
+                ends_a_byte_late: true,
+                gives_each_dwarf_a_slot: true,
+                fills_from_the_end: true,
+                ..Habits::OF_APPLE
+            },
+            Self::Zig => Habits {
+                is_written_always: false,
+                ends_with_last_entry: true,
+                has_pages_of_one_size: true,
+                gives_each_dwarf_a_slot: true,
+                flags_dwarf_lsda: true,
+                palette_first: true,
+                ..Habits::OF_APPLE
+            },
         }
     }
+}
 
-    /// Returns whether a page costs the same whatever is in it, so that a plan knows the size of all pages.
-    pub(super) const fn has_pages_of_one_size(self) -> bool {
-        match self {
-            Self::Lld => true,
-            Self::Small | Self::LdPrime | Self::Ld64 | Self::Ld64V253 => false,
-        }
-    }
+/// What a linker does in its own way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    /// The table is the smallest, instead of a linker's pages.
+    pub(super) is_smallest: bool,
+    /// The pages are those of Apple's linker since Xcode 15. It also keeps an empty entry without information before
+    /// an entry with the same address.
+    pub(super) is_ld_prime: bool,
+    /// Pages are filled from the end of the table.
+    pub(super) fills_from_the_end: bool,
+    /// A section is written if there is any entry. Others need an entry with information.
+    pub(super) is_written_always: bool,
+    /// The table ends where its last entry ends, whatever the caller says about the end of the code.
+    pub(super) ends_with_last_entry: bool,
+    /// An entry without information is empty if it is the last.
+    pub(super) ends_where_last_null_starts: bool,
+    /// The sentinel is one byte after the end.
+    pub(super) ends_a_byte_late: bool,
+    /// An encoding keeps the personality number that an object's row has by mistake.
+    pub(super) keeps_personality_number: bool,
+    /// Each page has 4096 bytes whatever is in it, so that a plan knows the size of all pages.
+    pub(super) has_pages_of_one_size: bool,
+    /// Equal neighbours without information are merged.
+    pub(super) merges_nulls: bool,
+    /// Equal neighbours in DWARF mode are merged.
+    pub(super) merges_dwarf: bool,
+    /// Each entry in DWARF mode has a slot of its own in a page's palette.
+    pub(super) gives_each_dwarf_a_slot: bool,
+    /// Entries in DWARF mode have a personality number. Their FDEs have the personality in any case.
+    pub(super) names_dwarf_personality: bool,
+    /// Entries in DWARF mode have the LSDA flag. Without the flag, no reader looks for the record.
+    pub(super) flags_dwarf_lsda: bool,
+    /// A compressed page has its own palette before its entries.
+    pub(super) palette_first: bool,
+}
 
-    /// Returns whether this is a layout of one of Apple's linkers.
-    pub(super) const fn is_apples(self) -> bool {
-        match self {
-            Self::LdPrime | Self::Ld64 | Self::Ld64V253 => true,
-            Self::Small | Self::Lld => false,
-        }
-    }
+impl Habits {
+    const OF_LLD: Self = Self {
+        is_smallest: false,
+        is_ld_prime: false,
+        fills_from_the_end: false,
+        is_written_always: false,
+        ends_with_last_entry: false,
+        ends_where_last_null_starts: false,
+        ends_a_byte_late: false,
+        keeps_personality_number: false,
+        has_pages_of_one_size: false,
+        merges_nulls: true,
+        merges_dwarf: true,
+        gives_each_dwarf_a_slot: false,
+        names_dwarf_personality: false,
+        flags_dwarf_lsda: false,
+        palette_first: false,
+    };
 
-    /// Returns whether this is a layout of ld64, which fills pages from the end of the table.
-    pub(super) const fn is_ld64(self) -> bool {
-        match self {
-            Self::Ld64 | Self::Ld64V253 => true,
-            Self::Small | Self::Lld | Self::LdPrime => false,
-        }
-    }
+    const OF_APPLE: Self =
+        Self { is_written_always: true, merges_dwarf: false, names_dwarf_personality: true, ..Self::OF_LLD };
 }
 
 /// Options for the table.
@@ -135,20 +201,7 @@ impl Options {
 
     /// Returns whether the LSDA records of functions in DWARF mode are omitted.
     pub(super) const fn omits_dwarf_lsda(&self) -> bool {
-        self.omit_dwarf_lsda || (self.layout.is_smallest() && !self.keep_dwarf_lsda)
-    }
-
-    /// Returns whether entries in DWARF mode have a personality number. Their FDEs have the personality in any case.
-    pub(super) const fn names_dwarf_personality(&self) -> bool {
-        self.layout.is_apples()
-    }
-
-    /// Returns whether entries in DWARF mode have the LSDA flag. Without the flag, no reader looks for the record.
-    pub(super) const fn flags_dwarf_lsda(&self) -> bool {
-        match self.layout {
-            Layout::LdPrime => true,
-            Layout::Small | Layout::Lld | Layout::Ld64 | Layout::Ld64V253 => false,
-        }
+        self.omit_dwarf_lsda || (self.layout.habits().is_smallest && !self.keep_dwarf_lsda)
     }
 }
 
@@ -163,9 +216,11 @@ mod tests {
             Layout::Small => 0,
             Layout::Lld => 1,
             Layout::LdPrime => 2,
-            Layout::Ld64 => 3,
-            Layout::Ld64V253 => 4,
+            Layout::LdPrime27 => 3,
+            Layout::Ld64 => 4,
+            Layout::Ld64V253 => 5,
+            Layout::Zig => 6,
         };
-        assert!(Layout::ALL.into_iter().map(number).eq(0..5));
+        assert!(Layout::ALL.into_iter().map(number).eq(0..7));
     }
 }

@@ -28,15 +28,16 @@ pub(super) fn write_regular(out: &mut [u8], keys: &[Key], encodings: &[Encoding]
 }
 
 /// Writes a compressed page, and returns its size in bytes. Its own palette has the encodings in the order of first
-/// use.
+/// use. `palette_first` is true if the palette comes before the entries.
 pub(super) fn write_compressed(
     out: &mut [u8],
     keys: &[Key],
     locals: u16,
     encodings: &[Encoding],
     indices: &mut EncodingIndices,
+    palette_first: bool,
 ) -> usize {
-    let (entries, own) = write_header(out, keys.len(), locals);
+    let (entries, own) = write_header(out, keys.len(), locals, palette_first);
     let mut own = own.chunks_exact_mut(ENCODING_SIZE);
     indices.turn_page();
     let base = keys.first().map_or(0, |key| key.function);
@@ -64,7 +65,7 @@ pub(super) fn write_backward(
 ) -> usize {
     let first = page.first.to_usize();
     let keys = &table.keys[..first + usize::from(page.count)];
-    let (entries, own) = write_header(out, usize::from(page.count), page.locals);
+    let (entries, own) = write_header(out, usize::from(page.count), page.locals, false);
     let mut own = own.chunks_exact_mut(ENCODING_SIZE);
     indices.turn_page();
     for (at, key) in keys.iter().enumerate().rev() {
@@ -93,18 +94,18 @@ pub(super) fn write_backward(
 }
 
 /// Writes the header of a compressed page. Returns the parts for its entries and its palette.
-fn write_header(out: &mut [u8], count: usize, locals: u16) -> (&mut [u8], &mut [u8]) {
-    let entries_len = CompressedEntry::SIZE * count;
-    let header = CompressedPage {
-        entries_off: CompressedPage::SIZE as u16,
-        entries_count: count as u16,
-        encodings_off: (CompressedPage::SIZE + entries_len) as u16,
-        encodings_count: locals,
-    };
+fn write_header(out: &mut [u8], count: usize, locals: u16, palette_first: bool) -> (&mut [u8], &mut [u8]) {
+    let (entries, own) = (CompressedEntry::SIZE * count, ENCODING_SIZE * usize::from(locals));
+    let first = if palette_first { own } else { entries };
+    let second = (CompressedPage::SIZE + first) as u16;
+    let starts = [CompressedPage::SIZE as u16, second];
+    let [entries_off, encodings_off] = if palette_first { [starts[1], starts[0]] } else { starts };
+    let header =
+        CompressedPage { entries_off, entries_count: count as u16, encodings_off, encodings_count: locals };
     let (head, rest) = out.split_at_mut(CompressedPage::SIZE);
     head.copy_from_slice(&header.write());
-    let (entries, own) = rest.split_at_mut(entries_len);
-    (entries, &mut own[..ENCODING_SIZE * usize::from(locals)])
+    let (before, after) = rest[..entries + own].split_at_mut(first);
+    if palette_first { (after, before) } else { (before, after) }
 }
 
 /// The indexes of encodings in the page that is being written.

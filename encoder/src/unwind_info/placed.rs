@@ -41,8 +41,8 @@ impl Placed {
         let Partition { common, pages, .. } = partition;
         let index_slots = match layout {
             // The linker reserves room for an index of only regular pages, and for one more entry.
-            Layout::LdPrime => table.keys.len().div_ceil(REGULAR_ENTRIES) + 2,
-            Layout::Small | Layout::Lld | Layout::Ld64 | Layout::Ld64V253 => pages.len() + 1,
+            Layout::LdPrime | Layout::LdPrime27 => table.keys.len().div_ceil(REGULAR_ENTRIES) + 2,
+            Layout::Small | Layout::Lld | Layout::Ld64 | Layout::Ld64V253 | Layout::Zig => pages.len() + 1,
         };
         let mut placed = Self { table, common, pages, arch, layout, index_slots, len: 0 };
         if placed.pages.is_empty() {
@@ -145,8 +145,8 @@ impl Placed {
     fn page_end(&self, start: usize, page: &Page) -> usize {
         match self.layout {
             Layout::Small => start + page.size(),
-            Layout::Lld => start + PAGE_SIZE,
-            Layout::LdPrime => (start + page.size()).next_multiple_of(8),
+            Layout::Lld | Layout::Zig => start + PAGE_SIZE,
+            Layout::LdPrime | Layout::LdPrime27 => (start + page.size()).next_multiple_of(8),
             Layout::Ld64 | Layout::Ld64V253 => start + page.size() + usize::from(page.padding),
         }
     }
@@ -174,6 +174,7 @@ impl Placed {
 
     fn write_pages(&self, mut out: &mut [u8]) {
         let encodings = &self.table.encodings[..];
+        let habits = self.layout.habits();
         let mut indices = EncodingIndices::new(encodings.len(), &self.common);
         for page in &self.pages {
             let (hole, rest) = out.split_at_mut(page.before.into());
@@ -184,10 +185,12 @@ impl Placed {
             let keys = &self.table.keys[page.first.to_usize()..][..usize::from(page.count)];
             let used = match page.kind {
                 PageKind::Regular => write_regular(bytes, keys, encodings),
-                PageKind::Compressed if self.layout.is_ld64() => {
+                PageKind::Compressed if habits.fills_from_the_end => {
                     write_backward(bytes, &self.table, self.arch, page, &mut indices)
                 }
-                PageKind::Compressed => write_compressed(bytes, keys, page.locals, encodings, &mut indices),
+                PageKind::Compressed => {
+                    write_compressed(bytes, keys, page.locals, encodings, &mut indices, habits.palette_first)
+                }
             };
             bytes[used..].fill(0);
         }

@@ -47,7 +47,7 @@ impl Section {
         personalities: Vec<NonZeroU32>,
         warnings: Vec<Warning>,
     ) -> Self {
-        let bound = options.layout.is_smallest().then(|| Bound::new(&entries, &personalities, arch));
+        let bound = options.layout.habits().is_smallest.then(|| Bound::new(&entries, &personalities, arch));
         Self { arch, options, entries, personalities, warnings, bound }
     }
 
@@ -75,7 +75,7 @@ impl Section {
     ///
     /// - [`Layout::Small`]: an entry costs 4 bytes, and 4 more if its encoding is not among the most used
     ///   encodings (at most 127). In a regular page it costs 8 bytes.
-    /// - [`Layout::Lld`] and [`Layout::LdPrime`]: each page except the last one has at least 511 entries. An entry
+    /// - [`Layout::Lld`], [`Layout::LdPrime`], [`Layout::LdPrime27`] and [`Layout::Zig`]: each page except the last one has at least 511 entries. An entry
     ///   costs at most 8 bytes.
     /// - [`Layout::Ld64`] and [`Layout::Ld64V253`]: the last page and the first two pages may have fewer entries.
     ///   Each page also costs two stray encodings and 4 bytes of padding. There may be up to 4096 unused bytes before
@@ -106,8 +106,8 @@ impl Section {
     ///
     /// - [`Layout::Small`]: [`place_planned`](Self::place_planned) needs at most [`Plan::max_len`] bytes. This holds
     ///   even if functions of the plan have no address, share an address, or have no FDE in the end.
-    /// - [`Layout::Lld`]: the same holds if all functions have addresses and FDEs lie in the order of `tentative`.
-    /// - [`Layout::LdPrime`]: as `Lld`. But if it stays open whether a page reaches 16 MiB, then each page counts as
+    /// - [`Layout::Lld`] and [`Layout::Zig`]: the same holds if all functions have addresses and FDEs lie in the order of `tentative`.
+    /// - [`Layout::LdPrime`] and [`Layout::LdPrime27`]: as `Lld`. But if it stays open whether a page reaches 16 MiB, then each page counts as
     ///   a full page.
     /// - [`Layout::Ld64`] and [`Layout::Ld64V253`]: as `Lld`. But if it stays open whether a page reaches its maximal
     ///   range, then each entry counts as 8 bytes.
@@ -117,15 +117,16 @@ impl Section {
     pub fn plan(&self, tentative: &impl Places, growth: u32) -> Result<Plan, WriteError> {
         let mut table = self.deduped(&Tentative(tentative), SameAddress::First);
         let Options { layout, .. } = self.options;
+        let habits = layout.habits();
         if !table.is_written {
             return Ok(Plan { max_len: 0, pages: None });
         }
-        let exact = (!layout.is_smallest()).then(|| self.linkers_partition(&table).pages);
+        let exact = (!habits.is_smallest).then(|| self.linkers_partition(&table).pages);
         let growth = Growth::new(growth, &table);
         table.slack = growth.slack;
         let mut pages = None;
         let most = self.max_len();
-        let max_len = if layout.is_smallest() {
+        let max_len = if habits.is_smallest {
             let partition = small::choose(&table, self.arch);
             let len = fixed_len(&table) + partition.size() + split_len(&partition.pages, growth.splits);
             let mut order = Vec::with_capacity(self.entries.len());
@@ -147,12 +148,12 @@ impl Section {
             let is_exact = Some(&partition.pages) == exact.as_ref() && growth.splits == 0;
             let pages = partition.pages.len() + growth.splits;
             let placed = Placed::new(table, partition, self.arch, layout)?;
-            if is_exact || layout.has_pages_of_one_size() {
+            if is_exact || habits.has_pages_of_one_size {
                 placed.len() + lld_split_len(growth.splits)
             } else {
                 let by_pages = match layout {
-                    Layout::LdPrime => placed.pages_off() + 4 + LD_PRIME_PAGE * pages,
-                    Layout::Small | Layout::Lld | Layout::Ld64 | Layout::Ld64V253 => usize::MAX,
+                    Layout::LdPrime | Layout::LdPrime27 => placed.pages_off() + 4 + LD_PRIME_PAGE * pages,
+                    Layout::Small | Layout::Lld | Layout::Ld64 | Layout::Ld64V253 | Layout::Zig => usize::MAX,
                 };
                 let fixed = Header::SIZE + PERSONALITY_SIZE * personalities + LsdaEntry::SIZE * lsdas;
                 (fixed + max_pages_len(layout, entries)).min(by_pages)
@@ -167,8 +168,9 @@ impl Section {
     /// image offset of an LSDA. An LSDA at offset 0 counts as no LSDA, because the Mach-O header lies there.
     ///
     /// Pass in `end` the end of the code that the table covers, which is the end of `__text`. If you pass `None`, or
-    /// a lower offset than the end of the last entry, the table ends with the last entry. [`Layout::Lld`] ignores
-    /// `end`. [`Layout::Ld64`] and [`Layout::Ld64V253`] write an end that is one byte higher.
+    /// a lower offset than the end of the last entry, the table ends with the last entry. [`Layout::Lld`] and
+    /// [`Layout::Zig`] ignore `end`. [`Layout::LdPrime27`], [`Layout::Ld64`] and [`Layout::Ld64V253`] write an end that
+    /// is one byte higher.
     ///
     /// # Errors
     /// This function returns [`WriteError::TooLarge`] if the table would be larger than 4 GiB.
@@ -210,18 +212,19 @@ impl Section {
         plan: Option<&Plan>,
     ) -> Result<Placed, WriteError> {
         let Options { layout, .. } = self.options;
+        let habits = layout.habits();
         let mut table = self.deduped(places, same_address);
         if let Some(end) = end
-            && !layout.ends_with_last_entry()
+            && !habits.ends_with_last_entry
         {
             table.end = table.end.max(end.0);
         }
-        if layout.is_ld64() {
+        if habits.ends_a_byte_late {
             table.end = table.end.saturating_add(1);
         }
         let partition = if !table.is_written {
             Partition { common: Vec::new(), pages: Vec::new(), exact: true }
-        } else if layout.is_smallest() {
+        } else if habits.is_smallest {
             self.smallest(&table, places, plan)
         } else {
             self.linkers_partition(&table)
@@ -254,9 +257,14 @@ impl Section {
                 let pages = forward(table, &common, MAX_COMPRESSED_OFFSET - 1);
                 (common, pages)
             }
-            Layout::LdPrime => {
+            Layout::LdPrime | Layout::LdPrime27 => {
                 let common = common_palette::apple(table, self.arch);
                 let pages = forward(table, &common, MAX_COMPRESSED_OFFSET);
+                (common, pages)
+            }
+            Layout::Zig => {
+                let common = common_palette::zig(table, self.arch);
+                let pages = forward(table, &common, MAX_COMPRESSED_OFFSET - 1);
                 (common, pages)
             }
             Layout::Ld64 => {
@@ -278,7 +286,9 @@ impl Section {
 fn max_pages_len(layout: Layout, entries: usize) -> usize {
     let pages = match layout {
         Layout::Ld64 | Layout::Ld64V253 => (entries.div_ceil(REGULAR_ENTRIES) + 2).min(entries),
-        Layout::Small | Layout::Lld | Layout::LdPrime => entries.div_ceil(REGULAR_ENTRIES),
+        Layout::Small | Layout::Lld | Layout::LdPrime | Layout::LdPrime27 | Layout::Zig => {
+            entries.div_ceil(REGULAR_ENTRIES)
+        }
     };
     let fixed = ENCODING_SIZE * entries.min(MAX_COMMON) + IndexEntry::SIZE * (pages + 1);
     let regular = RegularEntry::SIZE * entries;
@@ -286,10 +296,12 @@ fn max_pages_len(layout: Layout, entries: usize) -> usize {
     fixed
         + match layout {
             Layout::Small => compressed,
-            Layout::Lld => PAGE_SIZE * pages,
+            Layout::Lld | Layout::Zig => PAGE_SIZE * pages,
             // Only the last page can have so few entries that a compressed page is larger than a regular page: by 4
             // bytes, and by 4 more bytes of padding. The padding of the first page may cost another 4 bytes.
-            Layout::LdPrime => regular + RegularPage::SIZE * pages + IndexEntry::SIZE + 12,
+            Layout::LdPrime | Layout::LdPrime27 => {
+                regular + RegularPage::SIZE * pages + IndexEntry::SIZE + 12
+            }
             Layout::Ld64 | Layout::Ld64V253 => compressed + 12 * pages + PAGE_SIZE,
         }
 }

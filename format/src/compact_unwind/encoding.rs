@@ -34,6 +34,9 @@ pub enum Mode {
     FramelessIndirect,
     /// See the function's FDE in `__eh_frame`. x86: 4, arm64: 3.
     Dwarf,
+    /// arm64: a frame as in mode `Frame`, whose return address is signed with the address of the instruction that
+    /// signs it (PAuth-LR). Number 5.
+    FramePauthLr,
 }
 
 /// A compact encoding: how to unwind a function. `compact_unwind_encoding.h` defines it as `UNWIND_*`.
@@ -53,7 +56,8 @@ pub enum Mode {
 /// | frameless | words of the stack, return address included | 0 | 0 | registers | permutation |
 /// | indirect | bytes from the entry to the imm32 | with 13, 14: words to add to it | | registers | permutation |
 ///
-/// arm64 uses [`Pairs`] in frame mode. In frameless mode, bits 12 to 23 are 16-byte units of stack, and
+/// arm64 uses [`Pairs`] in frame mode. Mode `FramePauthLr` has them too, and in bits 12 to 23 the distance from the
+/// entry's start to the instruction that signs the return address, in words of 4 bytes. In frameless mode, bits 12 to 23 are 16-byte units of stack, and
 /// [`Pairs`] follow below (readers disagree on the places of these registers, so no writer should use them).
 ///
 /// In DWARF mode, on every architecture, bits 0 to 23 are the offset in `__eh_frame` of the FDE, or of a CFI
@@ -111,23 +115,28 @@ impl Encoding {
             (Family::X86, 1) | (Family::Aarch64, 4) => Some(Mode::Frame),
             (Family::X86, 3) => Some(Mode::FramelessIndirect),
             (Family::X86, 4) | (Family::Aarch64, 3) => Some(Mode::Dwarf),
+            (Family::Aarch64, 5) => Some(Mode::FramePauthLr),
             (Family::X86 | Family::Aarch64 | Family::S390x | Family::Riscv, _) => None,
         }
+    }
+
+    /// Returns whether the encoding counts bytes from the start of its entry, so that it is wrong for another start.
+    /// No writer may then merge the entry with a neighbour.
+    pub const fn depends_on_start(self, arch: Arch) -> bool {
+        matches!(self.mode(arch), Some(Mode::FramelessIndirect | Mode::FramePauthLr))
     }
 
     /// Returns the set bits below the mode that the mode does not use. Every writer keeps these bits zero. With
     /// mode 0, these are all bits except the flags and the personality. For an unknown mode, there are none.
     pub const fn unused_bits(self, arch: Arch) -> u32 {
         let used = match (self.mode(arch), arch.family()) {
-            (None, _) | (Some(Mode::Dwarf), _) => 0x00ff_ffff,
+            (None | Some(Mode::Dwarf | Mode::FramelessIndirect), _) => 0x00ff_ffff,
             (Some(Mode::None), _) => 0,
             (Some(Mode::Frame), Family::X86) => 0x00ff_7fff,
             (Some(Mode::Frameless), Family::X86) => 0x00ff_1fff,
-            (Some(Mode::FramelessIndirect), _) => 0x00ff_ffff,
             (Some(Mode::Frame), Family::Aarch64 | Family::S390x | Family::Riscv) => Pairs::all().bits(),
-            (Some(Mode::Frameless), Family::Aarch64 | Family::S390x | Family::Riscv) => {
-                0x00ff_f000 | Pairs::all().bits()
-            }
+            (Some(Mode::Frameless), Family::Aarch64 | Family::S390x | Family::Riscv)
+            | (Some(Mode::FramePauthLr), _) => 0x00ff_f000 | Pairs::all().bits(),
         };
         self.0 & 0x00ff_ffff & !used
     }
@@ -249,7 +258,14 @@ impl Encoding {
         Self(0x0200_0000 | (units as u32 & 0xfff) << 12 | pairs.bits())
     }
 
-    /// Frame and frameless mode: returns the saved pairs.
+    /// Mode `FramePauthLr`: returns the number of bytes from the entry's start to the instruction that signs the return
+    /// address, a multiple of 4 up to 16380.
+    #[inline]
+    pub const fn signing_at(self) -> u32 {
+        (self.0 >> 12 & 0xfff) * 4
+    }
+
+    /// Frame modes and frameless mode: returns the saved pairs.
     #[inline]
     pub const fn pairs(self) -> Pairs {
         Pairs::from_bits_truncate(self.0)
@@ -311,5 +327,7 @@ mod tests {
         assert_eq!(Encoding(0x04ff_ffff).unused_bits(Arch::Aarch64), 0xff_f0e0);
         assert_eq!(Encoding(0x0000_0001).unused_bits(Arch::Aarch64), 1);
         assert_eq!(Encoding(0x0100_0000).mode(Arch::Aarch64), None);
+        assert_eq!(Encoding(0x05ff_ffff).unused_bits(Arch::Aarch64), 0xe0);
+        assert_eq!(Encoding(0x0500_0000).mode(Arch::Amd64), None);
     }
 }

@@ -1,7 +1,8 @@
 //! Checks the rules for a single encoding, with the code of its function.
 
 use cfipack_decoder::compact_unwind::row;
-use cfipack_format::compact_unwind::{Encoding, Mode};
+use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Cfa, Family, ImageOffset, Row, Rule, Saved, SectionOffset};
 
 use super::Violation;
@@ -29,6 +30,10 @@ pub(super) fn check(
             let is_fault = !encoding.pairs().is_empty();
             is_fault.then_some(Violation::FramelessPairs { offset, function, encoding })
         }
+        (Family::Aarch64, Some(Mode::FramePauthLr)) => {
+            let is_fault = !is_signed_there(code, encoding);
+            is_fault.then_some(Violation::NoSigning { offset, function, encoding })
+        }
         (Family::X86 | Family::Aarch64 | Family::S390x | Family::Riscv, _) => None,
     };
     let of_meaning = match row(encoding, arch, code) {
@@ -48,6 +53,17 @@ fn has_immediate(arch: Arch, code: &[u8], encoding: Encoding) -> bool {
     let opcode: &[u8] = if arch.pointer_size() == 4 { &[0x81, 0xec] } else { &[0x48, 0x81, 0xec] };
     code.get(..at).is_some_and(|before| before.ends_with(opcode)) && code.len() >= at + 4
 }
+
+/// Returns whether the code signs the return address where the encoding says (arm64). In an entry inside a function, the
+/// distance does not lead into the entry's own code.
+fn is_signed_there(code: &[u8], encoding: Encoding) -> bool {
+    let word = code.get(encoding.signing_at().to_usize()..).and_then(<[u8]>::first_chunk);
+    encoding.flags().contains(Flags::NOT_FUNCTION_START)
+        || word.is_some_and(|word| SIGNING.contains(&u32::from_le_bytes(*word)))
+}
+
+/// `paciasp`, `pacibsp`, and `paciasppc`, `pacibsppc`, `pacnbiasppc` and `pacnbibsppc` (Arm ARM, C6.2).
+const SIGNING: [u32; 6] = [0xd503_233f, 0xd503_237f, 0xdac1_a3fe, 0xdac1_a7fe, 0xdac1_83fe, 0xdac1_87fe];
 
 /// Returns whether every saved register has a slot below the saved frame pointer (x86).
 fn is_below_frame_pointer(encoding: Encoding) -> bool {

@@ -70,6 +70,10 @@ pub struct Report {
     pub handlers_different: u64,
     /// The number of missing and unjudged functions for each reason.
     pub reasons: BTreeMap<String, u64>,
+    /// The starts of all functions that are not as the CFI describes them, in ascending order: a PC differs or is missing,
+    /// or the personality or the LSDA differs.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub contradicted: Vec<Address>,
     /// The first differences in the order of their addresses, followed by the first ranges of PCs that are missing.
     /// Each of the two lists has at most [`Options::limit`](crate::Options::limit) items.
     pub differences: Vec<Difference>,

@@ -11,7 +11,7 @@ pub(super) fn is_body(arch: Arch, row: &Row, registers: &[(Register, Rule)], bod
 }
 
 /// Returns whether a row of the CFI is a step between a function's entry and its body. The stack must be no deeper than
-/// in the body, and each saved register must be saved where the body has it.
+/// in the body, and each saved register must be saved where the body has it. A signed return address is not signed yet.
 pub(super) fn is_step(arch: Arch, row: &Row, registers: &[(Register, Rule)], body: &(Row, Saved)) -> bool {
     let entry = Row::at_entry(arch);
     let (Cfa::Register { register, offset }, Cfa::Register { register: base, offset: depth }) =
@@ -36,7 +36,7 @@ pub(super) fn is_step(arch: Arch, row: &Row, registers: &[(Register, Rule)], bod
     stack
         && (saves_frame_pointer || row.frame_pointer == Rule::SameValue)
         && (row.return_address == body.0.return_address || row.return_address == entry.return_address)
-        && row.signed == body.0.signed
+        && (!row.signed || body.0.signed)
         && are_saved_there(registers, &body.1)
 }
 

@@ -93,10 +93,17 @@ impl Verifier<'_> {
         });
         let limit = self.options.limit;
         pc_counts.different += self.inexact.decide(function, self.table, limit, &mut self.report);
+        let handlers_different = self.report.handlers_different;
         if let Ok(handler) = evaluator.handler(function) {
             self.compare_handler(function, &handler);
         }
         let report = &mut self.report;
+        if pc_counts.different != 0
+            || pc_counts.missing != 0
+            || report.handlers_different != handlers_different
+        {
+            report.contradicted.push(function.start);
+        }
         report.pcs += function.end.0 - function.start.0;
         report.pcs_equal += pc_counts.equal;
         report.pcs_dwarf += pc_counts.dwarf;

@@ -53,10 +53,10 @@ cfipack_format::messages! {
             /// The start in the index.
             index: ImageOffset,
         },
-        /// An entry starts after the sentinel. Readers look for entries before the sentinel, so they find no entry for
+        /// An entry starts at the sentinel or after it. Readers look for entries before the sentinel, so they find no entry for
         /// this function.
         #[error(
-            "offset {offset}: the entry of function {function} is after the sentinel {sentinel}, where no reader looks for it"
+            "offset {offset}: the entry of function {function} is not before the sentinel {sentinel}, so no reader looks for it"
         )]
         AfterSentinel {
             /// The offset of the entry.
@@ -215,6 +215,20 @@ cfipack_format::messages! {
             /// The encoding.
             encoding: Encoding,
         },
+        /// In arm64's mode for return addresses that are signed with a PC, the encoding does not point at an instruction
+        /// that signs one. This is a warning: unwinders only use the address of the instruction.
+        #[error(
+            "offset {offset}: function {function}: encoding {encoding}: no instruction at byte {} signs the return address",
+            encoding.signing_at()
+        )]
+        NoSigning {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The encoding.
+            encoding: Encoding,
+        },
         /// An entry has arm64's frameless mode with saved registers, and every reader takes it differently. This is a
         /// warning: compilers write it, and their code stores the registers from the CFA down.
         #[error(
@@ -302,6 +316,7 @@ impl Violation {
             Self::Shared { .. }
             | Self::WithinFunction { .. }
             | Self::FramelessPairs { .. }
+            | Self::NoSigning { .. }
             | Self::Uncovered { .. } => true,
             Self::Malformed(_)
             | Self::SentinelPage { .. }
@@ -348,6 +363,7 @@ impl Violation {
             Self::FrameSlot { .. } => "frame-slot",
             Self::FramelessSize { .. } => "frameless-size",
             Self::NoImmediate { .. } => "no-immediate",
+            Self::NoSigning { .. } => "no-signing",
             Self::FramelessPairs { .. } => "frameless-pairs",
             Self::DwarfRecord { .. } => "dwarf-record",
             Self::DwarfFde { .. } => "dwarf-fde",

@@ -3,6 +3,7 @@
 
 use std::num::NonZeroU32;
 
+use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
@@ -63,6 +64,58 @@ fn ld_prime_writes_a_table_of_nothing() {
     for layout in [Layout::LdPrime, Layout::Ld64, Layout::Ld64V253] {
         assert!(of_layout(layout, Arch::Amd64, &[]).is_empty(), "{layout:?}: no code");
     }
+}
+
+/// From orjson 3.13.0 for arm64, linked by ld-27037.1: entries without information stay apart, others do not. The sentinel
+/// is a byte after the end.
+#[test]
+fn ld_of_sdk_27_keeps_neighbours_without_information_apart() {
+    let frame = 0x0400_0000;
+    let bytes = of_layout(Layout::LdPrime27, Arch::Aarch64, &row([0, 0, frame, frame, 0, frame]));
+    let header = [1, 28, 2, 36, 0, 36, 2];
+    let common = [0, frame];
+    let index = [0x1000, 72, 72, 0x1061, 0, 72, 0, 0, 0];
+    let page = [3, 12 | 5 << 16, 32, 0, 0x10, 0x0100_0020, 0x40, 0x0100_0050];
+    assert_eq!(words(&bytes), [&header[..], &common, &index, &page].concat());
+}
+
+/// From esy 0.9.2 for arm64, linked by ld-1053.12: OCaml marks the end of a module's code with a symbol (`code_end`) at the
+/// next function. Its entry comes first. Without the entry the two functions around it were one.
+#[test]
+fn ld_prime_keeps_an_empty_entry_before_a_function() {
+    let frame = 0x0400_0000;
+    let mark = Entry::new(ImageOffset(0x1010), 0, Encoding::NONE);
+    let entries = [entry(0x1000, frame), mark, entry(0x1010, frame), Entry { length: 0, ..entry(0x1020, 0) }];
+    let bytes = of_layout(Layout::LdPrime, Arch::Aarch64, &entries);
+    let header = [1, 28, 2, 36, 0, 36, 2];
+    let common = [0, frame];
+    let index = [0x1000, 72, 72, 0x1020, 0, 72, 0, 0, 0];
+    let page = [3, 12 | 4 << 16, 28, 0x0100_0000, 0x10, 0x0100_0010, 0x20, 0];
+    assert_eq!(words(&bytes), [&header[..], &common, &index, &page].concat());
+    let section = Section::parse(&bytes).unwrap();
+    assert_eq!(section.lookup(ImageOffset(0x1010)).unwrap().unwrap().encoding.0, frame);
+}
+
+/// From OpenTUI 0.4.5 for arm64, which Zig's linker linked: of two encodings that are used equally often the first comes
+/// first, a page's own encodings come before its entries, and entries in DWARF mode have the LSDA flag.
+#[test]
+fn zig_puts_a_pages_own_encodings_first() {
+    let (high, low, once) = (0x0400_0003, 0x0400_0001, 0x0400_000f);
+    let mut entries = row([high, low, once, 0x0300_0018, high, low]);
+    entries[3].lsda = LsdaKey::at(ImageOffset(0x9000));
+    entries[3].personality = NonZeroU32::new(0x8000);
+    let bytes = of_layout(Layout::Zig, Arch::Aarch64, &entries);
+    let header = [1, 28, 2, 36, 1, 40, 2];
+    let common = [high, low];
+    let personalities = [0x8000];
+    let index = [0x1000, 72, 64, 0x1060, 0, 72];
+    let lsdas = [0x1030, 0x9000];
+    let entries = [0, 0x0100_0010, 0x0200_0020, 0x0300_0030, 0x40, 0x0100_0050];
+    let page = [3, 20 | 6 << 16, 12 | 2 << 16, once, 0x5300_0018];
+    let mut expected = [&header[..], &common, &personalities, &index, &lsdas, &page, &entries].concat();
+    expected.resize((72 + 4096) / 4, 0);
+    assert_eq!(words(&bytes), expected);
+    assert!(of_layout(Layout::Zig, Arch::Aarch64, &row([0, 0])).is_empty());
 }
 
 /// An encoding is common if it is used twice, by functions that do not fold into a neighbour. DWARF mode is never common.

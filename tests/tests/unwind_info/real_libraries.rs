@@ -15,7 +15,7 @@ use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{self, Code, Image, Meaning, verify, violations};
 use cfipack_testkit::needs;
 use cfipack_tests::convert::cfi_of;
-use cfipack_tests::unwind_table::{LAYOUTS_OF_LD64, Table};
+use cfipack_tests::unwind_table::Table;
 use object::read::macho::{FatArch, MachOFatFile32};
 
 /// Returns the directory of images that `tests/real-libraries/download` fetches.
@@ -78,7 +78,7 @@ fn layouts_are_what_apples_linker_and_lld_wrote_download() {
     });
     println!("identical: {linkers:?}; different: {other:?}");
     println!("{theirs} bytes in the files, {ours} in layout small, no table can have fewer than {least}");
-    for layout in [Layout::LdPrime, Layout::Lld, Layout::Ld64, Layout::Ld64V253] {
+    for layout in LINKERS {
         assert!(linkers.contains_key(&Some(Linker::Layout(layout))), "no table of layout {layout:?} found");
     }
     assert!(other.is_empty(), "{} differ: {other:?}", other.len());
@@ -91,9 +91,11 @@ enum Linker {
     Layout(Layout),
     /// Two entries have one address. No layout imitates that.
     WithShadow,
-    /// Neighbours without unwind information stay apart, which no layout does. elm's table is like this.
-    Unmerged,
 }
+
+/// The layouts of linkers.
+const LINKERS: [Layout; 6] =
+    [Layout::LdPrime, Layout::Lld, Layout::LdPrime27, Layout::Ld64, Layout::Ld64V253, Layout::Zig];
 
 /// Finds the linker of a table by the table's bytes. Returns `None` for an unknown linker.
 fn linker_of(file: &File<'_>, table: &Table, bytes: &[u8]) -> Option<Linker> {
@@ -101,22 +103,9 @@ fn linker_of(file: &File<'_>, table: &Table, bytes: &[u8]) -> Option<Linker> {
     let call_frames = file.call_frame_sections().unwrap();
     let eh_frame = call_frames.iter().find(|cfi| cfi.section.name == "__eh_frame");
     let eh_frame_len = eh_frame.map_or(0, |cfi| cfi.section.bytes.len() as u32);
-    let found =
-        [Layout::LdPrime, Layout::Lld].into_iter().find(|&layout| table.lay_out(arch, layout) == bytes);
-    if let Some(layout) = found {
-        return Some(Linker::Layout(layout));
-    }
-    let of_ld64 =
-        LAYOUTS_OF_LD64.into_iter().find(|&layout| table.lay_out_ld64(arch, layout, eh_frame_len) == bytes);
-    if let Some(layout) = of_ld64 {
-        return Some(Linker::Layout(layout));
-    }
-    let is_shadowed = table.entries.windows(2).any(|pair| pair[0].function == pair[1].function);
-    let are_null = |pair: &[Entry]| pair.iter().all(|entry| entry.encoding == Encoding::NONE);
-    if is_shadowed {
-        return Some(Linker::WithShadow);
-    }
-    table.entries.windows(2).any(are_null).then_some(Linker::Unmerged)
+    let found = LINKERS.into_iter().find(|&layout| table.lay_out_again(arch, layout, eh_frame_len) == bytes);
+    let is_shadowed = || table.entries.windows(2).any(|pair| pair[0].function == pair[1].function);
+    found.map(Linker::Layout).or_else(|| is_shadowed().then_some(Linker::WithShadow))
 }
 
 /// Returns a number of bytes that every table of these entries needs.
@@ -251,10 +240,10 @@ fn tables_of_other_linkers_are_true_download() {
         let function_starts = file.as_macho().unwrap().function_starts().unwrap();
         let image =
             Image::new(arch, base, &code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
-        // Violations are in tables of ld64, and in elm's: an entry without unwind information is inside a function.
+        // Violations are in tables of ld64, and in elm's (SDK 27): an entry without unwind information is inside a function.
         let is_of_ld64 = matches!(
             linker_of(file, &Table::read(bytes), bytes),
-            Some(Linker::Layout(Layout::Ld64 | Layout::Ld64V253) | Linker::Unmerged)
+            Some(Linker::Layout(Layout::Ld64 | Layout::Ld64V253 | Layout::LdPrime27))
         );
         for violation in violations(&section, &image) {
             assert!(violation.is_warning() || is_of_ld64, "{name} ({arch:?}): {violation}");

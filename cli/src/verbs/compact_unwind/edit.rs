@@ -4,36 +4,47 @@ use anyhow::{Context as _, bail};
 use cfipack_container::raw::archive::Entries;
 use cfipack_container::{Error, File, Kind, Member};
 use cfipack_edit::{CompactUnwindEditor, Rewrite, rewrite_members, rewrite_slices};
+use cfipack_format::Address;
 
-use super::plan::Plan;
+use super::judge::judge;
+use super::personalities::Personalities;
+use super::plan::{Plan, Request, Wishes};
 
 /// A changed file.
 #[derive(Debug)]
 pub struct Edited<'a> {
     /// The bytes.
     pub rewrite: Rewrite<'a>,
-    /// The plan of changes.
-    pub plan: Plan,
-    /// The number of objects that were read.
-    pub objects: u64,
-    /// The number of archive members and slices that are no Mach-O objects for x86-64 or arm64. They stay as they are.
-    pub others: u64,
+    /// The objects of the file.
+    pub objects: Objects,
     /// Names of the slices that have no object to change, and stay as they are.
     pub other_slices: Vec<String>,
 }
 
+/// The objects of a file or of a slice, and what is planned for them.
+#[derive(Debug, Default)]
+pub struct Objects {
+    /// The plan of changes.
+    pub plan: Plan,
+    /// The number of objects that were read.
+    pub count: u64,
+    /// The number of archive members and slices that are no Mach-O objects for x86-64 or arm64. They stay as they are.
+    pub others: u64,
+    /// The personalities of compact rows, old and new.
+    pub personalities: Personalities,
+}
+
 impl<'a> Edited<'a> {
-    /// Changes a file. `personalities` has the names of the personalities that rows may have. If it is empty, rows may
-    /// have any personality.
-    pub fn new(bytes: &'a [u8], personalities: &[String]) -> anyhow::Result<Self> {
-        let (rewrite, plan) = (Rewrite::new(), Plan::default());
-        let mut edited = Self { rewrite, plan, objects: 0, others: 0, other_slices: Vec::new() };
-        let fat = rewrite_slices(bytes, |slice| edited.slice(slice, personalities))?;
+    /// Changes a file.
+    pub fn new(bytes: &'a [u8], wishes: Wishes<'_>) -> anyhow::Result<Self> {
+        let mut edited =
+            Self { rewrite: Rewrite::new(), objects: Objects::default(), other_slices: Vec::new() };
+        let fat = rewrite_slices(bytes, |slice| edited.slice(slice, wishes))?;
         edited.rewrite = match fat {
             Some(rewrite) => rewrite,
-            None => rewrite_members(bytes, |member| edited.member(member, personalities))?,
+            None => edited.objects.add(bytes, wishes)?,
         };
-        if edited.objects == 0 {
+        if edited.objects.count == 0 {
             bail!("there is no Mach-O object for x86-64 or arm64 in it");
         }
         Ok(edited)
@@ -41,50 +52,87 @@ impl<'a> Edited<'a> {
 
     /// Changes a slice of a fat file: an object, or an archive of objects. Slices for other architectures stay as they
     /// are, whatever they contain, because a linker chooses a slice by the fat header.
-    fn slice(&mut self, slice: &Member<'a>, personalities: &[String]) -> anyhow::Result<Option<Rewrite<'a>>> {
+    fn slice(&mut self, slice: &Member<'a>, wishes: Wishes<'_>) -> anyhow::Result<Option<Rewrite<'a>>> {
         let name = slice.name.as_deref().unwrap_or_default();
-        let before = self.objects;
+        let before = self.objects.count;
         let rewrite = if is_other(slice)? {
-            self.others += 1;
+            self.objects.others += 1;
             None
         } else {
-            let rewrite = rewrite_members(slice.bytes, |member| self.member(member, personalities));
-            Some(rewrite.with_context(|| name.to_owned())?)
+            Some(self.objects.add(slice.bytes, wishes).with_context(|| name.to_owned())?)
         };
-        if self.objects == before {
+        if self.objects.count == before {
             self.other_slices.push(name.to_owned());
         }
         Ok(rewrite)
     }
+}
 
-    /// Changes a member of an archive, or a file that is no archive.
-    fn member(
-        &mut self,
-        member: &Member<'a>,
-        personalities: &[String],
-    ) -> anyhow::Result<Option<Rewrite<'a>>> {
-        let changed = self.object(member, personalities);
+impl Objects {
+    /// Changes the members of an archive, or a file that is no archive.
+    fn add<'a>(&mut self, bytes: &'a [u8], wishes: Wishes<'_>) -> anyhow::Result<Rewrite<'a>> {
+        let change = |personalities| {
+            let mut objects = Self { personalities, ..Self::default() };
+            let rewrite = rewrite_members(bytes, |member| objects.member(member, wishes))?;
+            anyhow::Ok((rewrite, objects))
+        };
+        let (mut rewrite, mut objects) = change(Personalities::default())?;
+        if objects.personalities.exceed() {
+            (rewrite, objects) = change(objects.personalities.before())?;
+        }
+        self.plan.absorb(objects.plan);
+        self.count += objects.count;
+        self.others += objects.others;
+        self.personalities.absorb(objects.personalities);
+        Ok(rewrite)
+    }
+
+    fn member<'a>(&mut self, member: &Member<'a>, wishes: Wishes<'_>) -> anyhow::Result<Option<Rewrite<'a>>> {
+        let changed = self.object(member, wishes);
         match &member.name {
             Some(name) => changed.with_context(|| name.clone().into_owned()),
             None => changed,
         }
     }
 
-    fn object(
-        &mut self,
-        member: &Member<'a>,
-        personalities: &[String],
-    ) -> anyhow::Result<Option<Rewrite<'a>>> {
+    fn object<'a>(&mut self, member: &Member<'a>, wishes: Wishes<'_>) -> anyhow::Result<Option<Rewrite<'a>>> {
         let Some(file) = object(member)? else {
             self.others += 1;
             return Ok(None);
         };
-        let Some(editor) = CompactUnwindEditor::of(&file)? else { return Ok(None) };
-        self.objects += 1;
-        let plan = Plan::for_object(&file, &editor, personalities)?;
-        let rewrite = editor.rewrite(&plan.edits)?;
+        let contradicted = if wishes.repair { judge(&file)?.contradicted } else { Vec::new() };
+        let Some((plan, rewrite)) = self.changed(&file, wishes, &contradicted, &[])? else { return Ok(None) };
+        let divided = plan.divided();
+        let (plan, rewrite) = if divided.is_empty() {
+            (plan, rewrite)
+        } else {
+            // A row that begins inside a function may lack the body that its own part of the code has not reached.
+            let new = rewrite.to_vec(file.bytes());
+            let mut undivided = judge(&File::parse(&new)?)?.contradicted;
+            undivided.retain(|start| divided.contains(start));
+            match self.changed(&file, wishes, &contradicted, &undivided)? {
+                Some(changed) if !undivided.is_empty() => changed,
+                _ => (plan, rewrite),
+            }
+        };
+        self.count += 1;
         self.plan.absorb(plan);
         Ok(Some(rewrite))
+    }
+
+    /// Plans the changes of an object, and makes them.
+    fn changed<'a>(
+        &mut self,
+        file: &File<'a>,
+        wishes: Wishes<'_>,
+        contradicted: &[Address],
+        undivided: &[Address],
+    ) -> anyhow::Result<Option<(Plan, Rewrite<'a>)>> {
+        let Some(editor) = CompactUnwindEditor::of(file)? else { return Ok(None) };
+        let request = Request { wishes, object: self.count, contradicted, undivided };
+        let plan = Plan::for_object(file, &editor, &request, &mut self.personalities)?;
+        let rewrite = editor.rewrite(&plan.edits)?;
+        Ok(Some((plan, rewrite)))
     }
 }
 
@@ -92,7 +140,7 @@ impl<'a> Edited<'a> {
 /// neither an object nor an archive, for example bitcode.
 fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
     let name = slice.arch.as_deref().unwrap_or_default();
-    if !["x86_64", "x86_64h", "arm64", "arm64e"].contains(&name) {
+    if !["x86_64", "arm64"].contains(&without_subtype(name)) {
         return Ok(true);
     }
     match Member::only(slice.bytes).arch {
@@ -107,7 +155,7 @@ fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
 /// Returns the name of an architecture without its subtype. Subtypes may differ: a linker takes code of an older
 /// subtype.
 fn without_subtype(name: &str) -> &str {
-    name.trim_end_matches(['e', 'h'])
+    name.trim_end_matches(".x1").trim_end_matches(['e', 'h'])
 }
 
 /// Returns a member as an object, if it is an object for x86-64 or arm64.
@@ -117,11 +165,16 @@ fn object<'a>(member: &Member<'a>) -> anyhow::Result<Option<File<'a>>> {
         Err(Error::NotObject { .. } | Error::Unsupported { .. }) if member.is_of_archive => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    if file.as_macho().is_none() || !file.arch().has_compact_unwind() || file.arch().pointer_size() != 8 {
+    if !is_changeable(&file) {
         return Ok(None);
     }
     if file.kind() == Kind::Linked {
         bail!("a linked file: its linker made its __unwind_info; change the objects before the link");
     }
     Ok(Some(file))
+}
+
+/// Returns whether a file is for an architecture whose objects are changed.
+pub fn is_changeable(file: &File<'_>) -> bool {
+    file.as_macho().is_some() && file.arch().has_compact_unwind() && file.arch().pointer_size() == 8
 }

@@ -2,6 +2,7 @@
 
 mod edit;
 mod judge;
+mod personalities;
 mod plan;
 mod report;
 
@@ -13,13 +14,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use self::edit::Edited;
-use self::judge::Price;
+use self::judge::Judgement;
+use self::plan::Wishes;
 use self::report::Summary;
 use crate::edit::many::IN_PLACE;
 use crate::io::check;
 use crate::io::entry::Entry;
 use crate::io::original::{Original, Policy};
 use crate::io::spool::Spool;
+use crate::report::count::Number;
 use crate::report::escaped::FileName;
 use crate::report::status::{self, Status};
 
@@ -31,7 +34,8 @@ without directives. Rows in DWARF mode, and functions with an FDE and no row, ge
 encoding that restores what the CFI restores, in the body of the function and at every
 call, where there is one. FDEs stay in the object: ld64.lld removes those of functions with
 compact rows. The price: such a row is not exact in prologues and epilogues, where the FDE
-was; the summary counts these PCs.
+was; the summary counts these PCs. Rows that contradict the CFI before are reported;
+--repair replaces them.
 
 A linked file can have three personalities. --personality restricts the change to those
 named, if the objects of a link have more.
@@ -59,6 +63,9 @@ pub struct Arguments {
     /// Leave functions with other personalities than SYMBOL in DWARF mode; may be repeated
     #[arg(long, value_name = "SYMBOL")]
     personality: Vec<String>,
+    /// Replace rows that contradict the CFI, by a right encoding or by DWARF mode
+    #[arg(long)]
+    repair: bool,
     /// Print the summary as JSON on standard output, one object for each file, one per line
     #[arg(long)]
     json: bool,
@@ -72,7 +79,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let mut worst = Status::Done;
     for path in &arguments.files {
         match change(path, arguments) {
-            Ok(()) => {}
+            Ok(status) => worst = worst.max(status),
             Err(error) if status::is_broken_pipe(&error) => return Ok(worst),
             Err(error) => {
                 status::report_error(&format_args!("{error:#}"));
@@ -83,7 +90,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     Ok(worst)
 }
 
-fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
+fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<Status> {
     let name = || path.display().to_string();
     let is_input = path == Path::new("-");
     if is_input && arguments.in_place {
@@ -93,11 +100,12 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     let opened = spool.as_ref().map_or(path, Spool::path);
     let original = Entry::followed(opened).and_then(Original::open).with_context(name)?;
     let old = original.bytes();
-    let edited = Edited::new(old, &arguments.personality).with_context(name)?;
+    let wishes = Wishes { personalities: &arguments.personality, repair: arguments.repair };
+    let edited = Edited::new(old, wishes).with_context(name)?;
     let new = &edited.rewrite;
-    let mut price = Price::default();
+    let mut judgement = Judgement::default();
     let mut judge = |bytes: &[u8]| {
-        price = Price::judge(old, bytes)?;
+        judgement = Judgement::of(old, bytes)?;
         anyhow::Ok(())
     };
     let policy = Policy { keep_times: false, sync: true };
@@ -111,8 +119,18 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     for warning in written.with_context(name)? {
         status::warn(&format_args!("{}: {warning}", path.display()));
     }
-    let summary = Summary { name: FileName::of_path(path), edited: &edited, price, old_len: old.len() };
-    if arguments.json { summary.print_json() } else { summary.print() }
+    let with_symbols = edited.objects.plan.with_symbols;
+    if with_symbols != 0 {
+        status::warn(&format_args!(
+            "{}: {} with symbols inside: ld64.lld gives a symbol without a row no unwind information",
+            path.display(),
+            Number(with_symbols, "function")
+        ));
+    }
+    let status = Status::differs_if(judgement.contradicted != 0);
+    let name = FileName::of_path(path);
+    let summary = Summary { name, edited: &edited, judgement: &judgement, old_len: old.len() };
+    status::judged(status, if arguments.json { summary.print_json() } else { summary.print() })
 }
 
 fn check_links(original: &Original, arguments: &Arguments) -> anyhow::Result<()> {

@@ -1,13 +1,13 @@
 //! Reports of `compact-unwind`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
-use super::edit::Edited;
-use super::judge::Price;
+use super::edit::{Edited, Objects};
+use super::judge::{Judgement, Price};
 use crate::edit::{Change, changes};
 use crate::io::output;
 use crate::report::count::{Counts, Number, percent};
@@ -20,8 +20,8 @@ pub struct Summary<'s, 'a> {
     pub name: FileName,
     /// The edited file.
     pub edited: &'s Edited<'a>,
-    /// The price of the new encodings.
-    pub price: Price,
+    /// The verdict on the new rows.
+    pub judgement: &'s Judgement,
     /// The size of the old file in bytes.
     pub old_len: usize,
 }
@@ -30,59 +30,73 @@ impl Summary<'_, '_> {
     /// Writes the summary to standard error, in a single write.
     pub fn print(&self) -> anyhow::Result<()> {
         let mut text = Vec::new();
-        let (Edited { plan, rewrite, .. }, price) = (self.edited, self.price);
+        let Edited { objects, rewrite, other_slices } = self.edited;
+        let Objects { plan, count, others, personalities } = objects;
+        let Judgement { price, repaired, contradicted, described } = self.judgement;
         let kept: u64 = plan.reasons.values().sum();
         write!(text, "{}: {}", self.name, Number(plan.functions, "FDE"))?;
         if plan.functions != 0 {
-            write!(text, ": {} get a compact encoding", plan.gained())?;
-            write!(text, " ({})", percent(plan.gained(), plan.functions))?;
+            write!(text, ": {} get a compact encoding", plan.gained)?;
+            write!(text, " ({})", percent(plan.gained, plan.functions))?;
         }
         writeln!(text, "{}", Counts(&[("have one", plan.compact), ("stay in DWARF mode", kept)]))?;
         let reasons = most_frequent_first(&plan.reasons);
         if !reasons.is_empty() {
             writeln!(text, "  in DWARF mode: {}", Counts(&reasons).list())?;
         }
-        write!(text, "  __compact_unwind: {} changed, ", Number(plan.gained() - plan.added(), "row"))?;
-        write!(text, "{} new, in {}", plan.added(), Number(self.edited.objects, "object"))?;
-        match self.edited.others {
+        write!(text, "  __compact_unwind: {} changed, ", Number(plan.changed(), "row"))?;
+        write!(text, "{} new, in {}", plan.added(), Number(*count, "object"))?;
+        match *others {
             0 => writeln!(text)?,
             others => writeln!(text, ", {}", Number(others, "other"))?,
         }
-        if !self.edited.other_slices.is_empty() {
-            let names: Vec<_> =
-                self.edited.other_slices.iter().map(|name| Escaped(name).to_string()).collect();
+        if !other_slices.is_empty() {
+            let names: Vec<_> = other_slices.iter().map(|name| Escaped(name).to_string()).collect();
             writeln!(text, "  slices that stay as they are: {}", names.join(", "))?;
         }
-        if !plan.personalities.is_empty() {
-            let names: Vec<_> = plan.personalities.iter().map(|name| Escaped(name).to_string()).collect();
+        let names: Vec<_> = personalities.names().map(|name| Escaped(name).to_string()).collect();
+        if !names.is_empty() {
             writeln!(text, "  personalities: {}", names.join(", "))?;
         }
         writeln!(text, "  a linker can remove {} of FDEs", Number(plan.fde_bytes, "byte"))?;
         write!(text, "  pcs that were exact: {} in prologues and ", price.pcs_prologue)?;
         writeln!(text, "{} in epilogues, of {}", price.pcs_epilogue, price.pcs)?;
+        if *repaired != 0 {
+            writeln!(text, "  rows that contradicted the CFI, repaired: {}", Number(*repaired, "function"))?;
+        }
+        if *contradicted != 0 {
+            writeln!(text, "  rows that contradict the CFI: {}", Number(*contradicted, "function"))?;
+            described.iter().try_for_each(|words| writeln!(text, "    {words}"))?;
+        }
         writeln!(text, "  file: {} bytes, before {}", rewrite.len(), self.old_len)?;
         Ok(std::io::stderr().write_all(&text)?)
     }
 
     /// Writes the summary to standard output, as a line of JSON.
     pub fn print_json(&self) -> anyhow::Result<()> {
-        let (Edited { plan, rewrite, .. }, price) = (self.edited, self.price);
+        let Edited { objects, rewrite, other_slices } = self.edited;
+        let Objects { plan, count, others, personalities } = objects;
+        let Judgement { price, repaired, contradicted, described } = self.judgement;
         output::print_json(&SummaryJson {
             schema: "cfipack/compact-unwind/1",
             file: &self.name,
-            objects: self.edited.objects,
-            other_members: self.edited.others,
-            other_slices: &self.edited.other_slices,
+            objects: *count,
+            other_members: *others,
+            other_slices,
             functions: plan.functions,
-            gained: plan.gained(),
+            gained: plan.gained,
             compact: plan.compact,
             dwarf: plan.reasons.values().sum(),
             reasons: &plan.reasons,
-            changed_rows: plan.gained() - plan.added(),
+            changed_rows: plan.changed(),
             new_rows: plan.added(),
-            personalities: &plan.personalities,
+            personalities: personalities.names().collect(),
             fde_bytes: plan.fde_bytes,
-            price,
+            price: *price,
+            with_symbols: plan.with_symbols,
+            repaired: *repaired,
+            contradicted: *contradicted,
+            contradictions: described,
             old_bytes: self.old_len,
             new_bytes: rewrite.len(),
             changes: changes(rewrite),
@@ -109,11 +123,21 @@ pub struct SummaryJson<'s> {
     reasons: &'s BTreeMap<&'static str, u64>,
     changed_rows: u64,
     new_rows: u64,
-    personalities: &'s BTreeSet<String>,
+    /// The personalities of compact rows. A name is repeated for each object that has a symbol of its own.
+    personalities: Vec<&'s str>,
     /// The size of the FDEs that a linker can remove, in bytes.
     fde_bytes: u64,
     #[serde(flatten)]
     price: Price,
+    /// The number of functions with symbols inside that have no row. Such a symbol is in the middle of a function, and
+    /// ld64.lld gives it no unwind information.
+    with_symbols: u64,
+    /// The number of functions whose rows contradicted the CFI, and do not any more.
+    repaired: u64,
+    /// The number of functions whose rows contradict the CFI.
+    contradicted: u64,
+    /// Descriptions of the first ranges of code for which rows contradict the CFI.
+    contradictions: &'s [String],
     old_bytes: usize,
     new_bytes: usize,
     /// The bytes of the file that are new or have moved.

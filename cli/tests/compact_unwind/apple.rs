@@ -1,0 +1,221 @@
+//! Tests rows that contradict the CFI, symbols inside functions, and personalities of archives, on the objects of
+//! `corpora/apple`, which llvm-mc 23 made. No tools are needed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use super::edited::{run, scratch};
+
+fn corpora() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora")
+}
+
+fn path_of(name: &str) -> String {
+    corpora().join("apple").join(name).to_str().unwrap().to_owned()
+}
+
+fn summary(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn command(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cfi2sframe")).args(arguments).output().unwrap()
+}
+
+/// Changes a file twice. Returns the status and the summary of the first run. The second run must change nothing.
+fn changed(path: &str, new: &Path, options: &[&str]) -> (Option<i32>, Value) {
+    let new = new.to_str().unwrap();
+    let output = run(&[&[path, "-o", new, "--json"], options].concat());
+    let bytes = fs::read(new).unwrap();
+    run(&[&["--in-place", new], options].concat());
+    assert!(fs::read(new).unwrap() == bytes, "{path}: a second run changes the file");
+    (output.status.code(), summary(&output))
+}
+
+/// llvm-mc gives wrong rows to these objects (`docs/compact-unwind-differences.md`), and gimli finds them.
+#[test]
+fn rows_that_contradict_the_cfi() {
+    let directory = scratch("compact-unwind-contradicted");
+    let mc = corpora().join("compact-unwind/mc");
+    let wrong = ["x06_rbp_dir_order_reversed", "x07_rbp_hole", "x21_fl_ind_nosub", "x48_fl_save_nonadj"];
+    let wrong = wrong.map(|name| mc.join(name).with_extension("o").to_str().unwrap().to_owned());
+    let new = directory.join("new.o");
+    for path in wrong.iter().chain(&[path_of("stack_probe.o")]) {
+        assert_eq!(command(&["verify", path]).status.code(), Some(1), "{path}");
+        let (status, json) = changed(path, &new, &[]);
+        assert_eq!(
+            (status, &json["contradicted"], &json["repaired"]),
+            (Some(1), &json!(1), &json!(0)),
+            "{path}"
+        );
+        assert!(json["contradictions"][0].as_str().unwrap().starts_with("__text+0x"), "{json}");
+        assert!(fs::read(&new).unwrap() == fs::read(path).unwrap(), "{path}");
+        let (status, json) = changed(path, &new, &["--repair"]);
+        assert_eq!(
+            (status, &json["contradicted"], &json["repaired"]),
+            (Some(0), &json!(0), &json!(1)),
+            "{path}"
+        );
+        assert_eq!(command(&["verify", new.to_str().unwrap()]).status.code(), Some(0), "{path}");
+    }
+    // The call that probes the stack is before the body.
+    let path = path_of("stack_probe.o");
+    let (_, json) = changed(&path, &new, &["--repair"]);
+    assert_eq!((&json["dwarf"], &json["reasons"]), (&json!(1), &json!({ "call-outside-body": 1 })));
+    let dump = command(&["dump", new.to_str().unwrap()]);
+    assert!(String::from_utf8(dump.stdout).unwrap().contains("compact encoding:     0x04000000\n"));
+    // A right row stays.
+    let right = mc.join("x39_pers_gxx.o");
+    let (status, json) = changed(right.to_str().unwrap(), &new, &["--repair"]);
+    assert_eq!((status, &json["changed_rows"]), (Some(0), &json!(0)));
+    fs::remove_dir_all(directory).unwrap();
+}
+
+/// ld64.lld gives a symbol inside a function an entry of its own, and takes the row that starts there.
+#[test]
+fn symbols_inside_functions() {
+    let directory = scratch("compact-unwind-symbols");
+    let new = directory.join("new.o");
+    let (status, json) = changed(&path_of("symbol_inside.o"), &new, &[]);
+    assert_eq!((status, &json["with_symbols"]), (Some(0), &json!(2)), "{json}");
+    assert_eq!(json["reasons"], json!({ "symbol-inside": 2 }));
+    assert_eq!((&json["changed_rows"], &json["new_rows"]), (&json!(2), &json!(2)), "{json}");
+    let dump = String::from_utf8(command(&["dump", new.to_str().unwrap()]).stdout).unwrap();
+    let rows: Vec<_> = dump
+        .lines()
+        .filter_map(|line| line.trim().split_once(": "))
+        .filter(|(name, _)| ["start", "length", "compact encoding"].contains(name))
+        .map(|(_, value)| value.trim())
+        .collect();
+    // `_f` and `_m` have two rows each. The second does not start a function (bit 31). `_h` has no body before its
+    // symbol, and the LSDA of `_k` belongs to its start.
+    let expected = [
+        ["0x0 _f", "0x9", "0x01000000"],
+        ["0x10 _m", "0x9", "0x01000000"],
+        ["0x20 _h", "0xb", "0x04000000"],
+        ["0x2b _k", "0x10", "0x04000000"],
+        ["0x9 _f_inside", "0x7", "0x81000000"],
+        ["0x19 _m_inside", "0x7", "0x81000000"],
+    ];
+    assert_eq!(rows, expected.concat(), "{dump}");
+    let verified = command(&["verify", "--json", new.to_str().unwrap()]);
+    let report = summary(&verified);
+    assert_eq!((verified.status.code(), &report["equal"], &report["dwarf"]), (Some(0), &json!(2), &json!(2)));
+    let warning = String::from_utf8(run(&[new.to_str().unwrap(), "--dry-run"]).stderr).unwrap();
+    assert!(warning.contains("2 functions with symbols inside: "), "{warning}");
+    fs::remove_dir_all(directory).unwrap();
+}
+
+/// Makes an archive as `ar` of GNU does: a header of 60 bytes for each member.
+fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut bytes = b"!<arch>\n".to_vec();
+    for (name, member) in members {
+        bytes.extend(
+            format!("{:<16}{:<32}{:<10}`\n", format!("{name}/"), "0           0     0     644", member.len())
+                .bytes(),
+        );
+        bytes.extend(*member);
+        bytes.resize(bytes.len().next_multiple_of(2), b'\n');
+    }
+    bytes
+}
+
+/// ld64.lld 23 counts a local symbol once for each object, and so a private external symbol, even a weak one. A fourth
+/// personality fails the link.
+#[test]
+fn local_personalities_of_an_archive() {
+    let directory = scratch("compact-unwind-local");
+    let local = fs::read(path_of("local_personality.o")).unwrap();
+    let shared = fs::read(corpora().join("compact-unwind/mc/a37_pers_custom.o")).unwrap();
+    let gained = |members: &[(&str, &[u8])]| {
+        let path = directory.join("in.a");
+        fs::write(&path, archive(members)).unwrap();
+        let (_, json) = changed(path.to_str().unwrap(), &directory.join("out.a"), &[]);
+        (json["gained"].clone(), json["reasons"].clone(), json["personalities"].clone())
+    };
+    let four = gained(&["a.o", "b.o", "c.o", "d.o"].map(|name| (name, &local[..])));
+    let names = json!(["_personality", "_personality", "_personality"]);
+    assert_eq!(four, (json!(3), json!({ "fourth-personality": 1 }), names));
+    let four = gained(&["a.o", "b.o", "c.o", "d.o"].map(|name| (name, &shared[..])));
+    assert_eq!(four, (json!(4), json!({}), json!(["_my_personality"])));
+    // Rows that are compact already come first, wherever they are.
+    let changed_row = directory.join("compact.o");
+    changed(corpora().join("compact-unwind/mc/a37_pers_custom.o").to_str().unwrap(), &changed_row, &[]);
+    let compact = fs::read(changed_row).unwrap();
+    let members = [("a.o", &local[..]), ("b.o", &local), ("c.o", &local), ("d.o", &compact)];
+    let names = json!(["_my_personality", "_personality", "_personality"]);
+    assert_eq!(gained(&members), (json!(2), json!({ "fourth-personality": 1 }), names));
+    // A private external symbol: the bit N_PEXT of `n_type`, the byte after the 4 bytes of the name's offset.
+    let mut private = shared.clone();
+    let file = cfipack_container::raw::macho::Headers::parse(&shared).unwrap();
+    let index = file.symbols.iter().position(|symbol| symbol.name == b"_my_personality").unwrap();
+    private[file.symbols.section_offset(index) - 1] |= 0x10;
+    let four = gained(&["a.o", "b.o", "c.o", "d.o"].map(|name| (name, &private[..])));
+    assert_eq!((four.0, four.1), (json!(3), json!({ "fourth-personality": 1 })));
+    fs::remove_dir_all(directory).unwrap();
+}
+
+/// The function with the fourth personality has an FDE, so nothing is lost.
+#[test]
+fn fdes_of_rows_take_over() {
+    let output = command(&["unwind-info", &path_of("four_personalities.o"), "--verify", "--json"]);
+    let json = summary(&output);
+    assert_eq!(output.status.code(), Some(0), "{json}");
+    let warning = json["warnings"][0].as_str().unwrap();
+    assert!(warning.ends_with("its FDE at 0xc4 takes over"), "{warning}");
+    assert_eq!((&json["verify"]["equal"], &json["verify"]["dwarf"]), (&json!(3), &json!(1)));
+}
+
+/// Two equal neighbours in mode 5 stay apart, because each counts bytes from its own start.
+#[test]
+fn mode_5_of_arm64() {
+    let path = path_of("signed_with_pc.o");
+    let verified = command(&["verify", "--json", &path]);
+    let report = summary(&verified);
+    assert_eq!((verified.status.code(), &report["rules"]), (Some(0), &json!({})));
+    let text = |arguments: &[&str]| String::from_utf8(command(arguments).stdout).unwrap();
+    let found = text(&["lookup", &path, "__text+0x44"]);
+    let row = "encoding 0x05001001: CFA = x29+16, return address at CFA-8 (signed), x29 at CFA-16, x19 at CFA-24, x20 at CFA-32";
+    assert!(found.contains(row), "{found}");
+    let json = summary(&command(&["unwind-info", &path, "--json"]));
+    assert_eq!(
+        (&json["unwind_info"]["entries"], &json["unwind_info"]["modes"]["frame"]),
+        (&json!(3), &json!(3))
+    );
+    // The second word of `_c` is `pacibsp`. Without it, nothing signs the return address there.
+    let directory = scratch("compact-unwind-signed");
+    let mut bytes = fs::read(&path).unwrap();
+    let pacibsp = 0xd503_237f_u32.to_le_bytes();
+    let last = bytes.windows(4).rposition(|word| word == pacibsp).unwrap();
+    bytes[last..last + 4].copy_from_slice(&0xd503_201f_u32.to_le_bytes());
+    let unsigned = directory.join("unsigned.o");
+    fs::write(&unsigned, bytes).unwrap();
+    let report = summary(&command(&["verify", "--json", unsigned.to_str().unwrap()]));
+    assert_eq!(report["rules"], json!({ "no-signing": 1 }));
+    fs::remove_dir_all(directory).unwrap();
+}
+
+/// llvm-mc 23 writes subtype 12 for `arm64e.x1-apple-macos`, and llvm-lipo prints this name.
+#[test]
+fn slices_of_2026_have_names() {
+    let directory = scratch("compact-unwind-x1");
+    let object = fs::read(path_of("signed_with_pc.o")).unwrap();
+    let [cpu, subtype] = [0x0100_000c_u32, 12].map(u32::to_be_bytes);
+    let [offset, size, align] = [32, object.len() as u32, 4].map(u32::to_be_bytes);
+    let header = [[0xca, 0xfe, 0xba, 0xbe], 1_u32.to_be_bytes(), cpu, subtype, offset, size, align].concat();
+    let mut fat = header;
+    fat.resize(32, 0);
+    fat.extend(&object);
+    // The object's own header: CPU type, then subtype.
+    fat[32 + 8] = 12;
+    let path = directory.join("fat");
+    fs::write(&path, fat).unwrap();
+    let output = command(&["verify", path.to_str().unwrap(), "--arch", "arm64e.x1"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("__compact_unwind: no rule is broken"), "{text}");
+    assert!(run(&["--dry-run", path.to_str().unwrap()]).status.success());
+    fs::remove_dir_all(directory).unwrap();
+}
