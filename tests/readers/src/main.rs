@@ -2,7 +2,9 @@
 //!
 //!     gimli-row FILE OFFSET SIZE ADDRESS PC MACHINE      of the section in the file, its address in memory, and the address
 
-use gimli::{BaseAddresses, CfaRule, EhFrame, LittleEndian, RegisterRule, UnwindContext, UnwindSection, Vendor};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, LittleEndian, RegisterRule, UnwindContext, UnwindSection, Vendor,
+};
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
