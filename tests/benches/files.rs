@@ -131,7 +131,7 @@ fn images(directory: &Path) {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .collect();
     packages.sort();
-    let mut identical: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut identical: BTreeMap<String, u64> = BTreeMap::new();
     for package in packages {
         let paths = fs::read_dir(&package).expect("a directory").filter_map(|entry| Some(entry.ok()?.path()));
         let images: Vec<_> = paths.flat_map(|path| tables(&path)).collect();
@@ -144,7 +144,7 @@ fn images(directory: &Path) {
     }
     for (layout, count) in identical {
         println!("layout {layout}: {count} images");
-        figures::number("all images", layout, count, "images");
+        figures::number("all images", &layout, count, "images");
     }
 }
 

@@ -1,14 +1,15 @@
 //! `lint`: compares the CFI of whole files with their code.
 
 use std::collections::HashSet;
-use std::io::{BufWriter, IsTerminal as _, Write as _};
+use std::io::{BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use cfipack_container::{CallFrameSection, File, Placement};
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
+use cfipack_lint::records::readers::{self, Readers};
 use cfipack_lint::{Lint, source_lines};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -44,7 +45,8 @@ Examples:
   cfi2sframe lint --json libfoo.so > known.json   what is known ...
   cfi2sframe lint --baseline known.json libfoo.so ... and what is new since
   cfi2sframe lint --ignore known.txt libfoo.so    ... or what a list of KIND SYMBOL names
-  cfi2sframe lint --sarif libfoo.so > lint.sarif  for code hosts")]
+  cfi2sframe lint --sarif libfoo.so > lint.sarif  for code hosts
+  cfi2sframe lint --readers=gdb,ld.lld libfoo.so  what gdb or lld does not read")]
 pub struct Arguments {
     /// Objects, linked files, archives; directories with -r
     #[arg(value_name = "FILE", required = true)]
@@ -67,6 +69,10 @@ pub struct Arguments {
     /// Omit findings that match a line of this file: KIND SYMBOL, * for any text
     #[arg(long, value_name = "FILE")]
     ignore: Option<PathBuf>,
+    /// Follow no code, and report what one of these readers, or any of the table, does not read as it
+    /// is meant
+    #[arg(long, value_name = "NAME", num_args = 0.., require_equals = true, value_delimiter = ',', conflicts_with = "calls_only")]
+    readers: Option<Vec<String>>,
     /// Judge only the rows at calls
     #[arg(long)]
     calls_only: bool,
@@ -98,6 +104,7 @@ struct Session {
     baseline: Baseline,
     ignored: Ignored,
     sarif: Option<Log<BufWriter<Standard>>>,
+    readers: Option<Readers>,
 }
 
 /// Lints every file.
@@ -111,6 +118,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         baseline: read(arguments.baseline.as_deref(), Baseline::parse)?,
         ignored: read(arguments.ignore.as_deref(), Ignored::parse)?,
         sarif: None,
+        readers: arguments.readers.as_deref().map(readers).transpose()?,
     };
     if arguments.sarif {
         session.sarif = Some(Log::start(output::standard())?);
@@ -129,6 +137,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         }
     }
     Ok(result?.max(if failed { Status::Failed } else { Status::Done }))
+}
+
+/// Takes the readers with these names from the table of readers.
+fn readers(names: &[String]) -> anyhow::Result<Readers> {
+    let unknown =
+        |all: Vec<_>| anyhow!("--readers={}: not all are readers: {}", names.join(","), all.join(", "));
+    Readers::named(names).map_err(unknown)
 }
 
 /// Reads a file of known findings, or returns an empty value without a file.
@@ -168,18 +183,10 @@ fn lint_object(object: &Object<'_>, arguments: &Arguments, session: &mut Session
     let selected: Vec<Address> =
         arguments.function.iter().flat_map(|name| places.symbols_named(name)).collect();
     let wanted = |start: Address| arguments.function.is_empty() || selected.contains(&start);
-    let bar = progress(object);
-    let advance = |done: u64, all: u64| {
-        if let Ok(bar) = bar.lock() {
-            bar.set_length(all);
-            bar.set_position(done);
-        }
+    let lint = match &session.readers {
+        Some(readers) => Lint { records: readers::check(&sections, readers, &wanted), ..Lint::default() },
+        None => follow(object, &sections, arguments, &wanted)?,
     };
-    let result = cfipack_lint::lint(file, &sections, arguments.jobs.into(), &wanted, &advance);
-    if let Ok(bar) = bar.lock() {
-        bar.finish_and_clear();
-    }
-    let lint = if arguments.calls_only { result?.at_calls() } else { result? };
     let has_no_ends = lint.has_no_ends;
     let mut report = report(object, lint, arguments, session, &places);
     report.excluded = excluded::count(&sections);
@@ -190,9 +197,31 @@ fn lint_object(object: &Object<'_>, arguments: &Arguments, session: &mut Session
     let written = match &mut session.sarif {
         Some(log) => log.add(object.name.path(), object.name.member.as_deref(), &report.findings),
         None if arguments.json => output::print_json(&report),
+        None if arguments.readers.is_some() => print_readers(&report, object),
         None => print(&report, has_no_ends, object, &Unplaced::of(file, &sections)),
     };
     status::judged(status, written).map(Outcome::Done)
+}
+
+/// Follows the code of every function that is wanted.
+fn follow(
+    object: &Object<'_>,
+    sections: &[CallFrameSection<'_>],
+    arguments: &Arguments,
+    wanted: &(dyn Fn(Address) -> bool + Sync),
+) -> anyhow::Result<Lint> {
+    let bar = progress(object);
+    let advance = |done: u64, all: u64| {
+        if let Ok(bar) = bar.lock() {
+            bar.set_length(all);
+            bar.set_position(done);
+        }
+    };
+    let result = cfipack_lint::lint(object.file()?, sections, arguments.jobs.into(), wanted, &advance);
+    if let Ok(bar) = bar.lock() {
+        bar.finish_and_clear();
+    }
+    Ok(if arguments.calls_only { result?.at_calls() } else { result? })
 }
 
 /// Reports an object without CFI. With `-r` only JSON has it, because most files of a tree have no CFI.
@@ -306,10 +335,7 @@ fn print(
     if has_no_ends {
         writeln!(out, "  no function has rows for its epilogue: --calls-only judges only the rows at calls")?;
     }
-    for finding in &report.findings {
-        writeln!(out, "  {}: {}", finding.heading(), Escaped(finding.subject()))?;
-        writeln!(out, "    {}", Escaped(finding.words()))?;
-    }
+    print_findings(&mut out, report)?;
     if report.undecided != 0 {
         let reasons: Vec<_> = report.reasons.iter().map(|(reason, count)| (*reason, *count)).collect();
         writeln!(out, "  not decided: {}", Counts(&reasons).list())?;
@@ -319,4 +345,22 @@ fn print(
     }
     object.print_debug_file(&mut out)?;
     Ok(out.flush()?)
+}
+
+/// Prints what readers do not read.
+fn print_readers(report: &LintReport, object: &Object<'_>) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    write!(out, "{}: {} with records", object.name, Number(report.wrong, "function"))?;
+    let omitted = [("known findings", report.known), ("ignored findings", report.ignored)];
+    writeln!(out, " that some reader does not read{}", Counts(&omitted))?;
+    print_findings(&mut out, report)?;
+    Ok(out.flush()?)
+}
+
+fn print_findings(out: &mut impl Write, report: &LintReport) -> anyhow::Result<()> {
+    for finding in &report.findings {
+        writeln!(out, "  {}: {}", finding.heading(), Escaped(finding.subject()))?;
+        writeln!(out, "    {}", Escaped(finding.words()))?;
+    }
+    Ok(())
 }

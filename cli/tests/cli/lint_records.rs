@@ -8,7 +8,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::objects::printed;
+use crate::objects::{gas, printed};
 use crate::program::{corpus, run, scratch};
 
 const ENTRIES: usize = 0x2a4;
@@ -94,4 +94,27 @@ fn fdes_describe_their_function_and_nothing_else() {
 fn plts_are_decided() {
     let printed = printed(0, &["lint", "--fail-undecided", "linked.so"]);
     assert!(printed.contains(": 5 functions decided, 0 not; 0 with wrong CFI"), "{printed}");
+}
+
+/// gas wrote the object. The readers are those of the table, and `--readers` alone takes all of them.
+#[test]
+fn readers_that_do_not_read_a_record_are_named() {
+    let object = &gas("x_escape_args_sp.gas247");
+    let findings = |option: &str| {
+        let output = run(&["lint", "--json", option, object]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = report["findings"].as_array().unwrap().clone();
+        assert_eq!(output.status.code(), Some(i32::from(!findings.is_empty())), "{report}");
+        findings
+    };
+    let all = findings("--readers");
+    let keys = |finding: &Value| ["kind", "symbol"].map(|key| finding[key].as_str().unwrap().to_owned());
+    assert_eq!(all.iter().map(keys).collect::<Vec<_>>(), [["unread", "f"]]);
+    let words = all[0]["words"].as_str().unwrap();
+    assert!(words.starts_with("args-size: pyelftools 0.33: no row (ValueError"), "{words}");
+    assert_eq!(findings("--readers=pyelftools,gdb").len(), 1);
+    assert!(findings("--readers=gdb").is_empty());
+    let nobody = run(&["lint", "--readers=nobody", object]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("nobody: not all are readers: HP libunwind, "));
 }

@@ -2,10 +2,12 @@
 //!
 //! - `index` checks the index in `.eh_frame_hdr`, by which unwinders find the FDE of a PC.
 //! - `disputed` finds FDEs that start at one address and disagree.
+//! - [`readers`] finds constructs that some reader does not read as they are meant.
 //! - This file checks where the code of each FDE is.
 
 mod disputed;
 mod index;
+pub mod readers;
 
 use std::ops::Range;
 
@@ -39,11 +41,13 @@ pub enum RecordKind {
     OutsideCode,
     /// Part of a function has an FDE, and another part has none.
     Uncovered,
+    /// Some reader does not read the record as it is meant.
+    Unread,
 }
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::IndexOrder,
         Self::IndexEntry,
         Self::IndexMissing,
@@ -53,6 +57,7 @@ impl RecordKind {
         Self::Empty,
         Self::OutsideCode,
         Self::Uncovered,
+        Self::Unread,
     ];
 
     /// Returns the name in reports, for example `index-order`.
@@ -67,6 +72,7 @@ impl RecordKind {
             Self::Empty => "empty-fde",
             Self::OutsideCode => "outside-code",
             Self::Uncovered => "uncovered",
+            Self::Unread => "unread",
         }
     }
 
@@ -86,6 +92,7 @@ impl RecordKind {
             Self::Empty => "The FDE of an object describes no code.",
             Self::OutsideCode => "An FDE describes addresses without code.",
             Self::Uncovered => "Part of a function is outside of its FDE.",
+            Self::Unread => "Some reader does not read the record as it is meant.",
         }
     }
 }
