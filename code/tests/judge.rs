@@ -509,3 +509,52 @@ fn a_called_function_may_change_a_stored_pointer() {
         (0, 1, Some(0x13))
     );
 }
+
+/// Execution runs through padding after a call that returns, so the padding needs a right row.
+#[test]
+fn padding_after_a_call_is_judged() {
+    let saved = [(RBX, Rule::Cfa(-16))];
+    let found = |padding: &[u8], cfa, at: i64| {
+        // push rbx; call rdi; padding; xor eax, eax; pop rbx; ret
+        let bytes = [&[0x53, 0xff, 0xd7][..], padding, &[0x31, 0xc0, 0x5b, 0xc3]].concat();
+        let last = bytes.len() as u32;
+        Function::new(Arch::Amd64, &bytes).found(&[
+            (0, (RSP, 8), &[]),
+            (1, (RSP, 16), &saved),
+            (3, (RSP, cfa), &[(RBX, Rule::Cfa(at))]),
+            (last - 4, (RSP, 16), &saved),
+            (last - 1, (RSP, 8), &[]),
+        ])
+    };
+    for nops in [&[0x90][..], &[0x66, 0x90, 0x0f, 0x1f, 0x00]] {
+        assert_eq!(found(nops, 16, -16), []);
+        assert_eq!(found(nops, 24, -16), [(Kind::NoInstruction, 3)], "{nops:x?}");
+        assert_eq!(found(nops, 16, -24), [(Kind::SavedRegister, 3)], "{nops:x?}");
+    }
+    // A call does not return to traps.
+    assert_eq!(found(&[0xcc, 0xcc], 24, -16), []);
+    // stp x29, x30, [sp, #-16]!; bl; nop; mov x0, #0; ldp x29, x30, [sp], #16; ret
+    let words = [0xa9bf_7bfd_u32, 0x9400_0400, 0xd503_201f, 0xd280_0000, 0xa8c1_7bfd, 0xd65f_03c0];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let saved = [(X29, Rule::Cfa(-16)), (Register(30), Rule::Cfa(-8))];
+    let found = |cfa| {
+        Function::new(Arch::Aarch64, &bytes).found(&[
+            (0, (SP, 0), &[]),
+            (4, (SP, 16), &saved),
+            (8, (SP, cfa), &saved),
+            (12, (SP, 16), &saved),
+            (20, (SP, 0), &[]),
+        ])
+    };
+    assert_eq!((found(16), found(32)), (vec![], vec![(Kind::NoInstruction, 8)]));
+}
+
+/// Compilers align the code after a call that does not return, and the row of that code can start at the padding.
+#[test]
+fn padding_after_a_call_that_does_not_return_is_not_judged() {
+    // test edi, edi; je 8; push rbx; call rdi; nop; nop; xor eax, eax; ret
+    let bytes = [0x85, 0xff, 0x74, 0x05, 0x53, 0xff, 0xd7, 0x90, 0x90, 0x31, 0xc0, 0xc3];
+    let saved = [(RBX, Rule::Cfa(-16))];
+    let function = Function::new(Arch::Amd64, &bytes);
+    assert_eq!(function.found(&[(0, (RSP, 8), &[]), (5, (RSP, 16), &saved), (7, (RSP, 8), &[])]), []);
+}
