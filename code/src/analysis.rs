@@ -395,6 +395,11 @@ impl<'c> Analysis<'c> {
         self.code.offset_of(address).is_some()
     }
 
+    /// Returns whether an instruction is a call.
+    pub(crate) fn is_call(&self, index: usize) -> bool {
+        matches!(self.instructions.as_slice()[index].flow, Flow::Call(_))
+    }
+
     /// Returns the index of the instruction that a call at `index` returns to, or `None` if no call is there.
     pub fn returns_to(&self, index: usize) -> Option<usize> {
         match self.instructions.as_slice().get(index)?.flow {

@@ -461,7 +461,9 @@ impl Run<'_> {
         if loss.is_any() && !self.is_last && known.is_grave(arch, loss, state) {
             let culprit = match (edge.is_call, block.via, via) {
                 (true, ..) => Some(edge.from),
-                (false, Some(own), _) if analysis.instructions.after_padding(own) == Some(edge.to) => Some(own),
+                (false, Some(own), _) if analysis.instructions.after_padding(own) == Some(edge.to) => {
+                    Some(own)
+                }
                 (false, own, other) => own.or(other),
             };
             if let Some(call) = culprit {
