@@ -136,13 +136,13 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
         // A function that never restores a register follows its own convention, and so does a function that gets an
         // argument in the register. So this is not a fault.
-        if lost.iter().any(|(_, lost, _)| lost & kept != 0) {
-            kept &= !judge.arguments();
-        }
+        let is_lost = lost.iter().any(|(_, lost, _)| lost & kept != 0);
+        let arguments = if is_lost { judge.arguments() } else { 0 };
         for (index, lost, held) in lost {
-            // If the value is nowhere, the function never returns from here, unless a call before has not returned.
+            // If the value is nowhere, the function never returns from here, unless a call before has not returned. After
+            // such a call, the code can take any value for an address.
             let follows_call = returns && index.checked_sub(1).is_some_and(|before| analysis.is_call(before));
-            judge.wrong[index] |= lost & kept & if follows_call { u64::MAX } else { held };
+            judge.wrong[index] |= lost & kept & if follows_call { u64::MAX } else { held & !arguments };
         }
         judge
     }

@@ -2,6 +2,7 @@
 import pathlib
 import re
 import subprocess
+import sys
 
 from linted import ARM, X86, at_once, findings
 
@@ -125,13 +126,22 @@ def compiled(compiler, name, language, options):
     with source.open() as functions_of_language:
         printed = subprocess.run(command, stdin=functions_of_language, stdout=subprocess.PIPE, text=True, check=True)
     # These directives of newer compilers have nothing to do with frames.
-    return [line for line in printed.stdout.split("\n") if not re.match(r"\s*\.aeabi_", line)]
+    return [line for line in printed.stdout.split("\n") if not re.match(r"\s*\.(aeabi_|prefalign)", line)]
+
+
+def compiles_cpp(compiler):
+    command = [*compiler.split(), "-x", "c++", "-S", "-o", "-", "-"]
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.run(command, **streams, check=False).returncode == 0
 
 
 def trials(command, compiler, name, scratch):
     """Yields the functions of a compiler for each language and each list of options."""
     for language, (_, names, lists) in LANGUAGES.items():
         if any(part in name for part in names):
+            if language == "C++" and not compiles_cpp(compiler):
+                print(f"NOT TESTED: {compiler} compiles no C++", file=sys.stderr)
+                continue
             for options in lists:
                 yield Trial(command, (compiler, name), language, options, scratch)
 

@@ -306,10 +306,21 @@ impl<'l, 'f> Linter<'l, 'f> {
         let handler = self.evaluator.handler(function).ok();
         let Some(lsda) = handler.and_then(|handler| handler.lsda) else { return Vec::new() };
         let mut sites = landing_pads::read(self.memory.at(lsda), lsda, function.start, size, self.arch);
-        for site in sites.iter_mut().filter(|_| pushes) {
-            site.stack = self.stack_at(function.start, site.landing_pad);
+        for site in &mut sites {
+            let stack = self.stack_at(function.start, site.landing_pad);
+            site.stack = stack.filter(|_| pushes || self.has_call_with(stack, function.start, site));
         }
         sites
+    }
+
+    /// Returns whether a call of a call site has this stack pointer by the CFI. Then others in the range cannot throw.
+    fn has_call_with(&self, stack: Option<i32>, start: Address, site: &CallSite) -> bool {
+        let first = self.instructions.index_of(site.start).unwrap_or(usize::MAX);
+        let own = self.instructions.as_slice().get(first..).unwrap_or_default();
+        own.iter().take_while(|one| one.offset < site.end).any(|one| {
+            matches!(one.flow, Flow::Call(_))
+                && self.stack_at(start, start.offset(one.offset.into())) == stack
+        })
     }
 
     /// Returns the stack pointer at an address from the CFI. The CFI includes the arguments that were pushed for a
