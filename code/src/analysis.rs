@@ -250,7 +250,8 @@ impl<'c> Analysis<'c> {
                 Flow::Branch(target, _) => (target, true),
                 Flow::Jump(target) => (target, false),
                 Flow::Call(_) => {
-                    self.start_block(self.after_padding(index));
+                    self.start_block(all.after_padding(index));
+                    self.start_block(all.returns_to(index));
                     continue;
                 }
                 Flow::JumpRegister(_)
@@ -323,7 +324,7 @@ impl<'c> Analysis<'c> {
             Flow::Next => [next, None],
             Flow::Call(to) => {
                 let called = to.filter(|to| *to != self.code.start);
-                [self.after_padding(index).filter(|_| !self.is_noreturn(index)), target(called)]
+                [self.returns_to(index).filter(|_| !self.is_noreturn(index)), target(called)]
             }
             Flow::Branch(to, _) => [next, target(to)],
             Flow::Jump(to) => [None, target(to)],
@@ -394,15 +395,15 @@ impl<'c> Analysis<'c> {
         self.code.offset_of(address).is_some()
     }
 
-    /// Returns the index of the instruction that a call at `index` returns to. Padding after the call is skipped.
-    pub fn after_padding(&self, index: usize) -> Option<usize> {
-        self.instructions.after_padding(index)
+    /// Returns whether an instruction is a call.
+    pub(crate) fn is_call(&self, index: usize) -> bool {
+        matches!(self.instructions.as_slice()[index].flow, Flow::Call(_))
     }
 
     /// Returns the index of the instruction that a call at `index` returns to, or `None` if no call is there.
-    pub(crate) fn returns_to(&self, index: usize) -> Option<usize> {
-        match self.instructions.as_slice()[index].flow {
-            Flow::Call(_) => self.after_padding(index),
+    pub fn returns_to(&self, index: usize) -> Option<usize> {
+        match self.instructions.as_slice().get(index)?.flow {
+            Flow::Call(_) => self.instructions.returns_to(index),
             _ => None,
         }
     }

@@ -272,6 +272,15 @@ impl Instructions {
         self.solid.get(index).map(|next| *next as usize).filter(|next| *next < self.list.len())
     }
 
+    /// Returns the index of the instruction that a call at `index` returns to. It can be padding that does nothing, but not
+    /// padding that traps, because compilers put traps only after calls that do not return. The result is `None` if all
+    /// instructions after the call are padding.
+    pub(crate) fn returns_to(&self, index: usize) -> Option<usize> {
+        let solid = self.after_padding(index)?;
+        let is_executed = self.list[index + 1..solid].iter().all(|padding| padding.flow == Flow::Next);
+        Some(if is_executed { index + 1 } else { solid })
+    }
+
     /// Returns the instructions in memory order.
     pub fn as_slice(&self) -> &[Instruction] {
         &self.list

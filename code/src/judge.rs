@@ -19,7 +19,7 @@ use self::compare::{CfaState, Compared, OPEN, RETURN_ADDRESS};
 use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
-use crate::instruction::{Flow, Instruction};
+use crate::instruction::{Flow, Instruction, Op, index_of};
 use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
@@ -79,8 +79,8 @@ impl<'j, 'c> Judge<'j, 'c> {
             ends: Vec::new(),
         };
         let mut row_index = 0;
-        // `lost` has registers without a rule that have lost the caller's value, and those of them that are stored in
-        // the frame. `kept` has registers that every return and tail call restores.
+        // `lost` has registers without a rule that have lost the caller's value, and those of them whose value is in
+        // another place. `kept` has registers that every return and tail call restores.
         let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
         let mut last: Option<(usize, Compared)> = None;
         let mut expected = rows.get(0).map(|row| Expected::new(arch, row, red_zone));
@@ -119,7 +119,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 && row.is_some_and(|row| state.is_some() && judge.loses_link(index, row.row));
             judge.wrong.push(compared.wrong | if is_lost { RETURN_ADDRESS } else { 0 });
             if compared.lost != 0 {
-                lost.push((index, compared.lost, state.map_or(0, |state| state.stored(arch))));
+                lost.push((index, compared.lost, state.map_or(0, |state| state.held(arch))));
             }
             if let Some(state) = state.filter(|state| judge.leaves(index, instruction, state)) {
                 kept &= !judge.changed(state);
@@ -134,12 +134,34 @@ impl<'j, 'c> Judge<'j, 'c> {
         if judge.cfa.iter().any(|cfa| is_wrong(*cfa)) {
             judge.ends = judge.ends();
         }
-        // A function that never restores a register follows its own convention, and so does a function that never
-        // returns and does not save the register. So this is not a fault.
-        for (index, lost, stored) in lost {
-            judge.wrong[index] |= lost & kept & if returns { u64::MAX } else { stored };
+        // A function that never restores a register follows its own convention, and so does a function that gets an
+        // argument in the register. So this is not a fault.
+        let is_lost = lost.iter().any(|(_, lost, _)| lost & kept != 0);
+        let arguments = if is_lost { judge.arguments() } else { 0 };
+        for (index, lost, held) in lost {
+            // If the value is nowhere, the function never returns from here, unless a call before has not returned. After
+            // such a call, the code can take any value for an address.
+            let follows_call = returns && index.checked_sub(1).is_some_and(|before| analysis.is_call(before));
+            judge.wrong[index] |= lost & kept & if follows_call { u64::MAX } else { held & !arguments };
         }
         judge
+    }
+
+    /// Returns the registers with values of the caller that the code takes for addresses, as bits. The frame pointer is not
+    /// among them, because code may follow the chain of frames.
+    fn arguments(&self) -> u64 {
+        let (all, mut found) = (self.analysis.instructions(), 0);
+        self.analysis.for_each(|_, instruction, state| {
+            for op in all.ops(instruction) {
+                if let (Op::Load { base, .. } | Op::Store { base, .. }, Some(state)) = (op, state)
+                    && let Value::Caller(own) = state.at(*base)
+                    && own != self.arch.frame_pointer()
+                {
+                    found |= index_of(self.arch, own).map_or(0, |index| 1 << index);
+                }
+            }
+        });
+        found
     }
 
     /// Finds the end of each run of instructions with the same fault.

@@ -333,7 +333,7 @@ fn any_bytes_can_be_analysed_and_judged() {
             assert!(judgement.right + judgement.undecided <= instructions.as_slice().len() as u64);
             judgement.unconfirmed_calls(&analysis).for_each(drop);
             for index in 0..=instructions.as_slice().len() {
-                analysis.after_padding(index);
+                analysis.returns_to(index);
             }
             assert_eq!(analysis.states().len(), instructions.as_slice().len());
         }

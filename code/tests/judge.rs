@@ -509,3 +509,113 @@ fn a_called_function_may_change_a_stored_pointer() {
         (0, 1, Some(0x13))
     );
 }
+
+/// Execution runs through padding after a call that returns, so the padding needs a right row.
+#[test]
+fn padding_after_a_call_is_judged() {
+    let saved = [(RBX, Rule::Cfa(-16))];
+    let found = |padding: &[u8], cfa, at: i64| {
+        // push rbx; call rdi; padding; xor eax, eax; pop rbx; ret
+        let bytes = [&[0x53, 0xff, 0xd7][..], padding, &[0x31, 0xc0, 0x5b, 0xc3]].concat();
+        let last = bytes.len() as u32;
+        Function::new(Arch::Amd64, &bytes).found(&[
+            (0, (RSP, 8), &[]),
+            (1, (RSP, 16), &saved),
+            (3, (RSP, cfa), &[(RBX, Rule::Cfa(at))]),
+            (last - 4, (RSP, 16), &saved),
+            (last - 1, (RSP, 8), &[]),
+        ])
+    };
+    for nops in [&[0x90][..], &[0x66, 0x90, 0x0f, 0x1f, 0x00]] {
+        assert_eq!(found(nops, 16, -16), []);
+        assert_eq!(found(nops, 24, -16), [(Kind::NoInstruction, 3)], "{nops:x?}");
+        assert_eq!(found(nops, 16, -24), [(Kind::SavedRegister, 3)], "{nops:x?}");
+    }
+    // A call does not return to traps.
+    assert_eq!(found(&[0xcc, 0xcc], 24, -16), []);
+    // stp x29, x30, [sp, #-16]!; bl; nop; mov x0, #0; ldp x29, x30, [sp], #16; ret
+    let words = [0xa9bf_7bfd_u32, 0x9400_0400, 0xd503_201f, 0xd280_0000, 0xa8c1_7bfd, 0xd65f_03c0];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let saved = [(X29, Rule::Cfa(-16)), (Register(30), Rule::Cfa(-8))];
+    let found = |cfa| {
+        Function::new(Arch::Aarch64, &bytes).found(&[
+            (0, (SP, 0), &[]),
+            (4, (SP, 16), &saved),
+            (8, (SP, cfa), &saved),
+            (12, (SP, 16), &saved),
+            (20, (SP, 0), &[]),
+        ])
+    };
+    assert_eq!((found(16), found(32)), (vec![], vec![(Kind::NoInstruction, 8)]));
+}
+
+/// Compilers align the code after a call that does not return, and the row of that code can start at the padding.
+#[test]
+fn padding_after_a_call_that_does_not_return_is_not_judged() {
+    // test edi, edi; je 8; push rbx; call rdi; nop; nop; xor eax, eax; ret
+    let bytes = [0x85, 0xff, 0x74, 0x05, 0x53, 0xff, 0xd7, 0x90, 0x90, 0x31, 0xc0, 0xc3];
+    let saved = [(RBX, Rule::Cfa(-16))];
+    let function = Function::new(Arch::Amd64, &bytes);
+    assert_eq!(function.found(&[(0, (RSP, 8), &[]), (5, (RSP, 16), &saved), (7, (RSP, 8), &[])]), []);
+}
+
+/// OCaml has no register that a called function keeps, and gets arguments in rbx. Its functions leave through handlers of
+/// exceptions, so that not all of their ends are returns.
+#[test]
+fn registers_of_another_convention_are_not_lost() {
+    let found = |bytes: &[u8]| Function::new(Arch::Amd64, bytes).found(&[(0, (RSP, 8), &[])]);
+    // test eax, eax; je 9; mov rbx, [rbx]; mov eax, [rdi]; ret after a jump by a register
+    let raises = [0x85, 0xc0, 0x74, 0x07, 0x31, 0xdb, 0x4c, 0x8b, 0x1e, 0xff, 0xe3, 0xc3];
+    assert_eq!(found(&raises), []);
+    // mov rdx, rbx; mov rax, [rbx]; xor ebx, ebx; mov rbx, rdx; ret: the code reads an argument by rbx.
+    let reads = [0x48, 0x89, 0xda, 0x48, 0x8b, 0x03, 0x31, 0xdb, 0x48, 0x89, 0xd3, 0xc3];
+    assert_eq!(found(&reads), []);
+    // mov rdx, rbx; mov rax, [rdi]; xor ebx, ebx; mov rbx, rdx; ret
+    let saves = [0x48, 0x89, 0xda, 0x48, 0x8b, 0x07, 0x31, 0xdb, 0x48, 0x89, 0xd3, 0xc3];
+    assert_eq!(found(&saves), [(Kind::LostRegister, 8)]);
+}
+
+/// The row takes a register for the CFA that the instruction before has given another value.
+#[test]
+fn the_cfa_is_in_no_register_that_was_computed() {
+    let (rax, saved) = (Register(0), [(RBX, Rule::Cfa(-16))]);
+    // push rbx; three bytes; pop rbx; ret
+    let found = |three: [u8; 3]| {
+        let bytes = [&[0x53][..], &three, &[0x5b, 0xc3]].concat();
+        Function::new(Arch::Amd64, &bytes).found(&[
+            (0, (RSP, 8), &[]),
+            (1, (RSP, 16), &saved),
+            (4, (rax, 16), &saved),
+            (5, (RSP, 8), &[]),
+        ])
+    };
+    let imul = [0x0f, 0xaf, 0xc7];
+    let call = [0x90, 0xff, 0xd7];
+    let load = [0x48, 0x8b, 0x07];
+    assert_eq!(found(imul), [(Kind::NoInstruction, 4)]);
+    assert_eq!(found(call), [(Kind::NoInstruction, 4)]);
+    assert_eq!(found(load), []);
+}
+
+/// A called function may change r10 and r11. So no rule for them says nothing, and a rule is judged like any other.
+#[test]
+fn rules_of_registers_that_a_call_may_change_are_judged() {
+    let (r10, r11, rcx) = (Register(10), Register(11), Register(2));
+    // push r10; mov rcx, r11; xor r11d, r11d; call rdi; pop r10; ret
+    let bytes = [0x41, 0x52, 0x4c, 0x89, 0xd9, 0x45, 0x31, 0xdb, 0xff, 0xd7, 0x41, 0x5a, 0xc3];
+    let judged = |first: &[(Register, Rule)], second: &[(Register, Rule)]| {
+        let rows: [Described<'_>; 4] =
+            [(0, (RSP, 8), &[]), (2, (RSP, 16), first), (5, (RSP, 16), second), (12, (RSP, 8), &[])];
+        let function = Function::new(Arch::Amd64, &bytes);
+        (function.found(&rows), function.judged(&rows).undecided)
+    };
+    let stored = (r10, Rule::Cfa(-16));
+    assert_eq!(judged(&[], &[]), (vec![], 0));
+    assert_eq!(judged(&[stored], &[stored]), (vec![], 0));
+    assert_eq!(judged(&[(r10, Rule::Cfa(-24))], &[stored]), (vec![(Kind::SavedRegister, 2)], 0));
+    let copied = (r11, Rule::Register { register: RSP, offset: 0 });
+    assert_eq!(judged(&[stored], &[stored, copied]), (vec![(Kind::SavedRegister, 5)], 0));
+    // After the call, nothing is known about the copy in rcx.
+    let copied = (r11, Rule::Register { register: rcx, offset: 0 });
+    assert_eq!(judged(&[stored], &[stored, copied]), (vec![], 1));
+}

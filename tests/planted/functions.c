@@ -1,7 +1,5 @@
 /* Functions with every common form of frame. They call functions of other files only. */
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct large { long words[9]; };
 
@@ -27,12 +25,12 @@ int alloca_(int n) { char *p = __builtin_alloca(n); use(p); int x = g(n); return
 int aligned(int n) { _Alignas(64) char b[64]; use(b); return g(n) + b[0]; }
 int frame_address(int a) { use(__builtin_frame_address(0)); return g(a) + a; }
 int recursive(int n) { return n < 2 ? n : recursive(n - 1) + recursive(n - 2) + g(n); }
-int cold(int a) { if (__builtin_expect(a == 7, 0)) { g(1); g(2); g(3); abort(); } return g(a) + g(a) * a; }
+int cold(int a) { if (__builtin_expect(a == 7, 0)) { g(1); g(2); g(3); __builtin_abort(); } return g(a) + g(a) * a; }
 int endless(int a) { for (;;) a = g(a) + h(a, a); }
 void pointers(void (*f)(int), int n) { for (int i = 0; i < n; i++) f(i); f(n); }
 void pointer_tail(void (*f)(int), int n) { g(n); f(n); }
 double doubles(double a, double b, double c, double d) { double x = g(a), y = g(b); return x * a + y * b + c * d + g(c); }
-struct large by_memory(int n) { struct large s; memset(&s, 0, sizeof s); s.words[3] = g(n); s.words[1] = g(n + 1); return s; }
+struct large by_memory(int n) { struct large s; __builtin_memset(&s, 0, sizeof s); s.words[3] = g(n); s.words[1] = g(n + 1); return s; }
 
 long on_the_stack(long a, long b, long c, long d, long e, long f) {
   long x = nine(a, b, c, d, e, f, a + b, c + d, e + f);

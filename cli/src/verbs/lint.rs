@@ -99,12 +99,14 @@ fn kind(text: &str) -> Result<&'static str, String> {
     found.ok_or_else(|| format!("not a kind: {}", names()))
 }
 
-/// What `lint` has besides its arguments: what is known already, and the log in SARIF.
-struct Session {
+/// What `lint` has besides its arguments: what is known already, the log in SARIF, and the names of `--function` that no
+/// file had so far.
+struct Session<'a> {
     baseline: Baseline,
     ignored: Ignored,
     sarif: Option<Log<BufWriter<Standard>>>,
     readers: Option<Readers>,
+    missing: Vec<&'a String>,
 }
 
 /// Lints every file.
@@ -119,6 +121,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         ignored: read(arguments.ignore.as_deref(), Ignored::parse)?,
         sarif: None,
         readers: arguments.readers.as_deref().map(readers).transpose()?,
+        missing: arguments.function.iter().collect(),
     };
     if arguments.sarif {
         session.sarif = Some(Log::start(output::standard())?);
@@ -136,7 +139,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             status::warn(&format_args!("{}: line {number}: {line}: matches no finding", path.display()));
         }
     }
-    Ok(result?.max(if failed { Status::Failed } else { Status::Done }))
+    for name in &session.missing {
+        status::warn(&format_args!("no function with CFI is named {name}"));
+    }
+    let missing = Status::differs_if(!session.missing.is_empty());
+    Ok(result?.max(missing).max(if failed { Status::Failed } else { Status::Done }))
 }
 
 /// Takes the readers with these names from the table of readers.
@@ -173,7 +180,11 @@ fn files(arguments: &Arguments) -> (Vec<PathBuf>, bool) {
     (files, failed)
 }
 
-fn lint_object(object: &Object<'_>, arguments: &Arguments, session: &mut Session) -> anyhow::Result<Outcome> {
+fn lint_object(
+    object: &Object<'_>,
+    arguments: &Arguments,
+    session: &mut Session<'_>,
+) -> anyhow::Result<Outcome> {
     let file = object.file()?;
     let sections = file.call_frame_sections()?;
     if !input::describe_functions(&sections) {
@@ -189,6 +200,9 @@ fn lint_object(object: &Object<'_>, arguments: &Arguments, session: &mut Session
     };
     let has_no_ends = lint.has_no_ends;
     let mut report = report(object, lint, arguments, session, &places);
+    if report.decided + report.undecided != 0 {
+        session.missing.retain(|name| places.symbols_named(name).is_empty());
+    }
     report.excluded = excluded::count(&sections);
     report.debug_file = object.debug_file.map(DebugFile::json);
     add_sources(&mut report.findings, file, object);
@@ -270,7 +284,7 @@ fn report(
     object: &Object<'_>,
     lint: Lint,
     arguments: &Arguments,
-    session: &mut Session,
+    session: &mut Session<'_>,
     places: &Places<'_, '_>,
 ) -> LintReport {
     let file = object.name.plain();

@@ -51,6 +51,12 @@ fn kinds_and_functions_are_selected() {
     assert_eq!(only, [("boundary".to_string(), "boundary".to_string())]);
     let only = findings(&report(&["explain.o", "--function", "branch"]));
     assert!(!only.is_empty() && only.iter().all(|(symbol, _)| symbol == "branch"), "{only:?}");
+    printed(0, &["lint", "explain.o", "--function", "agrees"]);
+    let missing = run(&["lint", "explain.o", "linked.so", "--function", "agrees", "--function", "absent"]);
+    assert_eq!(missing.status.code(), Some(1));
+    let warnings = String::from_utf8(missing.stderr).unwrap();
+    assert_eq!(warnings.matches("no function with CFI is named").count(), 1, "{warnings}");
+    assert!(warnings.contains("no function with CFI is named absent"), "{warnings}");
     let refused = run(&["lint", "explain.o", "--kind", "wrong"]);
     assert_eq!(refused.status.code(), Some(2));
 }

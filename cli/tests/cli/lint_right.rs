@@ -231,3 +231,53 @@ fn an_object_has_no_empty_fde() {
 \t.text\n\t.globl g\n\t.type g, @function\ng:\n\t.cfi_startproc\n\tret\n\t.cfi_endproc\n\t.size g, . - g\n";
     is(&found(&tools, "empty", text, false), &[("f", "empty-fde")]);
 }
+
+/// A function whose calls can throw. At the landing pad, the stack pointer is where it was at the call, less the arguments
+/// that the CFI says were pushed.
+const THROWS: &str = "\
+\t.text
+\t.type throws, @function
+throws:
+\t.cfi_startproc
+\t.cfi_lsda 0x1b, table
+\tpushq %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tBEFORE
+first:
+\tcall other
+last:
+\tAFTER
+\tpopq %rbx
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_def_cfa_offset PAD
+pad:
+\tmovq %rax, %rdi
+\tcall _Unwind_Resume
+\t.cfi_endproc
+end:
+\t.size throws, . - throws
+\t.section .gcc_except_table, \"a\"
+table:
+\t.byte 0xff, 0xff, 1, 4
+\t.uleb128 first - throws, last - first, pad - throws, 0
+";
+
+/// An unwinder takes pushed arguments off the stack before it enters a landing pad, if the CFI has their size.
+#[test]
+#[ignore = "needs the reference tools"]
+fn landing_pads_have_the_stack_of_their_calls() {
+    let tools = Tools::find();
+    let pushed =
+        "pushq $1\n\t.cfi_def_cfa_offset 24\n\tpushq $2\n\t.cfi_def_cfa_offset 32\n\t.cfi_escape 0x2e, 16";
+    let popped = "addq $16, %rsp\n\t.cfi_escape 0x2e, 0\n\t.cfi_def_cfa_offset 16";
+    let throws = |before: &str, after: &str, pad: &str| {
+        let text = THROWS.replace("BEFORE", before).replace("AFTER", after).replace("PAD", pad);
+        found(&tools, "pads", &text, false)
+    };
+    is(&throws("", "", "16"), &[]);
+    is(&throws("", "", "8")[..1], &[("pad", "branch")]);
+    is(&throws("", "", "24")[..1], &[("pad", "branch")]);
+    is(&throws(pushed, popped, "16"), &[]);
+}

@@ -98,10 +98,17 @@ impl Run<'_> {
             while let Some(block) = self.waiting.pop() {
                 self.follow_block(analysis, block, memory)?;
             }
-            let Some((from, to, state)) = self.deferred.pop_front() else { return Ok(()) };
+            let Some((from, mut to, state)) = self.deferred.pop_front() else { return Ok(()) };
             self.slots_left = self.slots_left.saturating_add(state.num_slots());
+            let edge = |to| Edge { from, to, is_call: true };
+            // The code after padding shows first whether the call returns.
+            let padding = analysis.returns_to(from).filter(|first| *first != to);
+            if let Some(first) = padding.filter(|_| !analysis.noreturn.contains(&from)) {
+                self.bring(analysis, edge(to), &state)?;
+                to = first;
+            }
             if !analysis.noreturn.contains(&from) {
-                self.bring_last(analysis, Edge { from, to, is_call: true }, state)?;
+                self.bring_last(analysis, edge(to), state)?;
             }
         }
     }
@@ -341,7 +348,7 @@ impl Run<'_> {
             self.bring(analysis, Edge { from: index, to, is_call: false }, &state)?;
         }
         // A call that is the function's last instruction does not return.
-        if let Some(to) = analysis.after_padding(index)
+        if let Some(to) = analysis.instructions.after_padding(index)
             && !analysis.noreturn.contains(&index)
             && self.spend(analysis, index, &state)
         {
@@ -454,7 +461,9 @@ impl Run<'_> {
         if loss.is_any() && !self.is_last && known.is_grave(arch, loss, state) {
             let culprit = match (edge.is_call, block.via, via) {
                 (true, ..) => Some(edge.from),
-                (false, Some(own), _) if analysis.after_padding(own) == Some(edge.to) => Some(own),
+                (false, Some(own), _) if analysis.instructions.after_padding(own) == Some(edge.to) => {
+                    Some(own)
+                }
                 (false, own, other) => own.or(other),
             };
             if let Some(call) = culprit {

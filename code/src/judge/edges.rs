@@ -5,7 +5,7 @@ use cfipack_format::{Cfa, CfaWords, Register, RegisterName, Rule};
 
 use super::compare::CfaState;
 use super::{Finding, Judge, Judgement, Kind, is_wrong};
-use crate::instruction::{Flow, Instruction, Op, register_of};
+use crate::instruction::{Flow, Instruction, Op, index_of, register_of};
 use crate::rows::FullRow;
 use crate::state::State;
 use crate::value::Value;
@@ -29,7 +29,7 @@ impl Judge<'_, '_> {
                 continue;
             }
             let after = self.analysis.after(state, instruction, is_taken);
-            let finding = self.edge(index, to, &after);
+            let finding = self.edge(index, to, state, &after);
             explained[to] |= finding.is_some();
             found.extend(finding);
         }
@@ -100,7 +100,7 @@ impl Judge<'_, '_> {
     }
 
     /// Finds the disagreement between two instructions that execute one after the other.
-    fn edge(&self, from: usize, to: usize, after: &State) -> Option<Finding> {
+    fn edge(&self, from: usize, to: usize, state: &State, after: &State) -> Option<Finding> {
         let off = match self.cfa[from] {
             CfaState::Right => 0,
             CfaState::Off(off) => off,
@@ -122,6 +122,10 @@ impl Judge<'_, '_> {
         let changes = |register| {
             self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
         };
+        // The instruction gives the register a value that is no address of the frame: it is neither loaded nor copied.
+        let is_lost = |register| {
+            index_of(self.arch, register).is_some_and(|index| instruction.writes & 1 << index != 0)
+        };
         let has = match after.get(self.arch, register) {
             // We assume that the row before was right, so that a disagreement is only reported where it begins.
             Value::Cfa(place) => match i64::from(place).saturating_sub(off).saturating_add(offset) {
@@ -139,7 +143,9 @@ impl Judge<'_, '_> {
             }
             // Functions in assembler sometimes rely on callees that keep more registers than the ABI asks for. We
             // cannot decide this.
-            _ if is_call => return None,
+            _ if is_call && (is_same || matches!(state.get(self.arch, register), Value::Cfa(_))) => {
+                return None;
+            }
             // The row can be true for another stack that the code switches to.
             value if register == self.arch.stack_pointer() && value.can_be_other_stack() => return None,
             _ if is_same && changes(register) => {
@@ -147,7 +153,7 @@ impl Judge<'_, '_> {
             }
             Value::Unknown | Value::Site(..)
                 if !is_same
-                    && !changes(register)
+                    && (!changes(register) || is_lost(register))
                     && self.knows_better(after, before)
                     && !self.becomes_stack_pointer(to, register) =>
             {

@@ -147,7 +147,7 @@ impl Judgement {
         calls.dedup();
         // Each call costs a search through the function.
         calls.truncate(MAX_CALLS);
-        calls.retain(|call| !analysis.after_padding(*call).is_some_and(|next| analysis.returns_from(next)));
+        calls.retain(|call| !analysis.returns_to(*call).is_some_and(|next| analysis.returns_from(next)));
         calls.into_iter().map(|call| analysis.instructions().as_slice()[call].offset)
     }
 }

@@ -51,9 +51,10 @@ impl State {
         }
     }
 
-    /// Returns the registers, as bits, whose caller's value is stored in the frame.
-    pub(crate) fn stored(&self, arch: Arch) -> u64 {
-        self.slots().fold(0, |bits, (_, value)| match value {
+    /// Returns the registers, as bits, whose caller's value is stored or in a register.
+    pub(crate) fn held(&self, arch: Arch) -> u64 {
+        let registers = self.registers.indexes().map(|index| self.at(index));
+        self.slots.iter().map(|slot| slot.1).chain(registers).fold(0, |bits, value| match value {
             Value::Caller(register) => bits | index_of(arch, register).map_or(0, |index| 1 << index),
             _ => bits,
         })

@@ -103,6 +103,8 @@ pub struct Way {
 struct Evaluated {
     /// True if the CFI could not be evaluated to its end.
     is_partial: bool,
+    /// True if calls have pushed arguments, which an unwinder takes off the stack before a landing pad.
+    pushes: bool,
     /// The start and the end of the function's stubs, if it has stubs.
     stubs: Option<(u32, u32)>,
 }
@@ -198,7 +200,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         if !is_entered && own.is_empty() {
             return Outcome { waits: true, needs_call, ..Outcome::undecided("fragment") };
         }
-        let call_sites = self.call_sites(function, size as u32);
+        let call_sites = self.call_sites(function, size as u32, evaluated.pushes);
         let (mut noreturn, mut is_asked) = (Vec::new(), false);
         let start = is_entered.then_some(&entry);
         for round in 0..=ROUNDS {
@@ -233,9 +235,10 @@ impl<'l, 'f> Linter<'l, 'f> {
         let first = function.start.0;
         let nothing = Row { cfa: Cfa::Expression, ..Row::at_entry(self.arch) };
         let mut reached = FunctionOffset(0);
-        let result = self.evaluator.evaluate_registers(function, |range, answer, saved| {
+        let result = self.evaluator.evaluate_registers(function, |range, answer, saved, pushed| {
             let offset = |pc: u64| FunctionOffset((pc - first) as u32);
             reached = offset(range.end);
+            evaluated.pushes |= pushed != 0;
             match *answer {
                 Answer::Row(row) => rows.push(Row { start: offset(range.start), ..row }, saved),
                 Answer::Plt { from, .. } => {
@@ -299,14 +302,25 @@ impl<'l, 'f> Linter<'l, 'f> {
         is_entry(row) && !is_led_by_nop
     }
 
-    fn call_sites(&mut self, function: &Function, size: u32) -> Vec<CallSite> {
+    fn call_sites(&mut self, function: &Function, size: u32, pushes: bool) -> Vec<CallSite> {
         let handler = self.evaluator.handler(function).ok();
         let Some(lsda) = handler.and_then(|handler| handler.lsda) else { return Vec::new() };
         let mut sites = landing_pads::read(self.memory.at(lsda), lsda, function.start, size, self.arch);
         for site in &mut sites {
-            site.stack = self.stack_at(function.start, site.landing_pad);
+            let stack = self.stack_at(function.start, site.landing_pad);
+            site.stack = stack.filter(|_| pushes || self.has_call_with(stack, function.start, site));
         }
         sites
+    }
+
+    /// Returns whether a call of a call site has this stack pointer by the CFI. Then others in the range cannot throw.
+    fn has_call_with(&self, stack: Option<i32>, start: Address, site: &CallSite) -> bool {
+        let first = self.instructions.index_of(site.start).unwrap_or(usize::MAX);
+        let own = self.instructions.as_slice().get(first..).unwrap_or_default();
+        own.iter().take_while(|one| one.offset < site.end).any(|one| {
+            matches!(one.flow, Flow::Call(_))
+                && self.stack_at(start, start.offset(one.offset.into())) == stack
+        })
     }
 
     /// Returns the stack pointer at an address from the CFI. The CFI includes the arguments that were pushed for a

@@ -20,7 +20,7 @@ impl Targets {
         for instruction in instructions.as_slice() {
             match instruction.flow {
                 Flow::Call(Some(target)) => self.called.insert(target),
-                Flow::Jump(Some(target)) | Flow::Branch(Some(target), _) if can_start(code, target) => {
+                Flow::Jump(Some(target)) | Flow::Branch(Some(target), _) if is_outside(code, target) => {
                     self.jumped.insert(target)
                 }
                 _ => continue,
@@ -35,8 +35,7 @@ impl Targets {
     }
 }
 
-/// Returns whether a function can start at an address: it is the start of `code` or outside of it.
-fn can_start(code: &Code<'_>, address: Address) -> bool {
-    let offset = address.0.wrapping_sub(code.start.0);
-    offset == 0 || offset >= code.bytes.len() as u64
+/// Returns whether an address is outside of `code`. A jump to the start of its own function is a loop.
+fn is_outside(code: &Code<'_>, address: Address) -> bool {
+    address.0.wrapping_sub(code.start.0) >= code.bytes.len() as u64
 }

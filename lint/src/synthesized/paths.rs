@@ -179,8 +179,8 @@ pub fn lost_calls(analysis: &Analysis<'_>, is_part: bool) -> Vec<u32> {
         false
     };
     let is_lost = |index: &usize| {
-        let is_call = matches!(all[*index].flow, Flow::Call(_)) && !analysis.is_noreturn(*index);
-        is_call && analysis.after_padding(*index).is_some_and(|next| !leads_back(*index, next))
+        !analysis.is_noreturn(*index)
+            && analysis.returns_to(*index).is_some_and(|next| !leads_back(*index, next))
     };
     (0..all.len()).filter(is_lost).map(|index| all[index].offset).collect()
 }

@@ -73,8 +73,8 @@ impl Evaluator<'_> {
     /// Hashes the rows of an FDE, with all other registers.
     fn description_of_all(&mut self, function: &Function, keys: &RandomState) -> [Description; 2] {
         let mut registers = Changes::new(keys);
-        let end =
-            self.evaluate_registers(function, |range, _, rules| registers.add(range.start, rules.to_vec()));
+        let end = self
+            .evaluate_registers(function, |range, _, rules, _| registers.add(range.start, rules.to_vec()));
         [self.description(function, keys, true), Description { hash: registers.hasher.finish(), end }]
     }
 }

@@ -45,8 +45,8 @@ pub struct Handler {
 /// Receives the answers for a function's ranges of PCs.
 type Sink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, Flags);
 
-/// Receives the answers, with the rules of all other registers.
-type RegistersSink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, &[(Register, Rule)]);
+/// Receives the answers, with the rules of all other registers, and the number of bytes of arguments that are pushed.
+type RegistersSink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, &[(Register, Rule)], u64);
 
 /// A section of CFI with functions to evaluate.
 trait Evaluate<'f> {
@@ -150,14 +150,15 @@ impl<'f> Evaluator<'f> {
     }
 
     /// Works like [`Evaluator::evaluate`], but pushes the rules of the other registers instead of the flags, in
-    /// ascending order. The return address, the frame pointer, the stack pointer and unchanged registers are omitted.
+    /// ascending order. The return address, the frame pointer, the stack pointer and unchanged registers are omitted. The
+    /// last argument is the number of bytes of arguments that an unwinder takes off the stack before a landing pad.
     ///
     /// # Errors
     /// Returns the same errors as [`Evaluator::evaluate`].
     pub fn evaluate_registers(
         &mut self,
         function: &Function,
-        mut sink: impl FnMut(Range<u64>, &Answer, &[(Register, Rule)]),
+        mut sink: impl FnMut(Range<u64>, &Answer, &[(Register, Rule)], u64),
     ) -> Result<(), Unevaluated> {
         match self.sections.get_mut(function.section) {
             Some(section) => section.evaluate_registers(&mut self.context, function, &mut sink).map(|_| ()),
@@ -217,7 +218,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<
         let mut registers = Vec::new();
         self.walk(context, function, |translate, range, row, cfa_is_set, _| {
             translate.registers(row, &mut registers);
-            sink(range, &translate.row(row, cfa_is_set), &registers);
+            sink(range, &translate.row(row, cfa_is_set), &registers, row.saved_args_size());
         })
     }
 

@@ -87,7 +87,7 @@ impl Verifier<'_> {
         let mut pc_counts = PcCounts::default();
         let mut judged = function.start.0;
         self.inexact.begin();
-        let result = evaluator.evaluate_registers(function, |range, answer, registers| {
+        let result = evaluator.evaluate_registers(function, |range, answer, registers, _| {
             judged = range.end;
             self.compare(function, range, answer, registers, &mut pc_counts);
         });

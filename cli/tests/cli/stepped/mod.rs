@@ -100,7 +100,7 @@ fn rows(file: &File<'_>) -> BTreeMap<u64, (Row, Vec<(Register, Rule)>)> {
     let mut evaluator = Evaluator::new(&functions);
     let mut rows = BTreeMap::new();
     for function in functions.as_slice() {
-        let result = evaluator.evaluate_registers(function, |range, answer, saved| {
+        let result = evaluator.evaluate_registers(function, |range, answer, saved, _| {
             if let Answer::Row(row) = answer {
                 rows.extend(range.map(|pc| (pc, (*row, saved.to_vec()))));
             }
