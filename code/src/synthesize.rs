@@ -91,7 +91,8 @@ impl Analysis<'_> {
     /// caller's frame pointer. A new row starts wherever one of them changes.
     ///
     /// The rows hold if the function is entered only at its start, by a call or by a jump that leaves the stack as a
-    /// call does.
+    /// call does. Call this on the analyses of [`synthesize_with`]: only they know that a signal handler overwrites what
+    /// lies below the stack pointer.
     ///
     /// # Errors
     /// This function returns an [`Omission`] if a path through the function cannot be followed, or if a path breaks

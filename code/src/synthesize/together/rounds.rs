@@ -243,7 +243,8 @@ impl<'r, T> Rounds<'r, T> {
         self.instructions.decode(&code);
         let entry = State::at_entry(code.arch);
         let ways = Ways { start: starts.then_some(&entry), entries, call_sites, noreturn };
-        let mut analysis = Analysis::new(code, &self.instructions, self.memory, ways);
+        let red_zone = Some(code.arch.red_zone());
+        let mut analysis = Analysis::with_red_zone(code, &self.instructions, self.memory, ways, red_zone);
         let own = entry.get(code.arch, code.arch.stack_pointer());
         let mut followed = omitted(Omission::NoCode);
         let most = code.bytes.len() / TARGETS.0 + TARGETS.1;
