@@ -10,9 +10,7 @@ fn rules_at(arch: Arch, bytes: &[u8], offset: u32) -> (Rule, Rule) {
     let candidate = Candidate { code, call_sites: &[], noreturn: &[], is_known: true, is_exported: true };
     let around = Surroundings { jumps: &[], calls: &[], is_inside: &|_| false };
     let rows = synthesize(&[candidate], &around, &NoMemory).remove(0).unwrap();
-    let described = synthesize_with(&[candidate], &around, &NoMemory, |analysis| {
-        analysis.describe().map_err(|refused| refused.omission)
-    });
+    let described = synthesize_with(&[candidate], &around, &NoMemory, |analysis| analysis.describe());
     let described = &described[0].as_ref().unwrap().rows;
     let row = rows.iter().rfind(|row| row.start.0 <= offset).unwrap();
     let full = described.get(described.index_at(offset).unwrap()).unwrap();
