@@ -12,7 +12,7 @@ mod ways;
 
 use cfipack_format::{Address, Row};
 
-use self::rounds::Rounds;
+use self::rounds::{Followed, Rounds};
 use super::{Omission, Refused};
 use crate::analysis::{Analysis, CallSite};
 use crate::instructions::Code;
@@ -170,29 +170,58 @@ fn omit_by<T>(
 }
 
 /// Omits functions that call a function after which the caller's registers or stack pointer cannot be restored.
+///
+/// If the called function changes registers, and the caller does not save the frame pointer, then the caller changes it
+/// too, for its own callers.
 fn omit_odd_calls<T>(rounds: &mut Rounds<'_, T>) {
-    let odd: Vec<bool> = rounds
-        .all
-        .iter()
-        .map(|followed| match followed.rows {
-            Err(refused) => matches!(
-                refused.omission,
-                Omission::SavedRegister
-                    | Omission::StackAtReturn
-                    | Omission::FramePointer
-                    | Omission::NoPlace
-            ),
-            Ok(_) => false,
-        })
-        .collect();
-    for index in 0..rounds.all.len() {
-        let is_odd = |target: &&Address| rounds.around(**target).is_some_and(|(called, _)| odd[called]);
-        if let Some(target) = rounds.all[index].calls.iter().find(is_odd).copied() {
-            let call = rounds.call_of(index, target);
+    let reason = |followed: &Followed<T>| followed.rows.as_ref().err().map(|refused| refused.omission);
+    let all: Vec<_> = rounds.all.iter().map(reason).collect();
+    let changes = |omission: &Option<Omission>| {
+        matches!(omission, Some(Omission::SavedRegister | Omission::FramePointer | Omission::NoPlace))
+    };
+    let mut changing: Vec<bool> = all.iter().map(changes).collect();
+    let is_odd = |index: &usize| changing[*index] || all[*index] == Some(Omission::StackAtReturn);
+    let mut waiting: Vec<usize> = (0..all.len()).filter(is_odd).collect();
+    if waiting.is_empty() {
+        return;
+    }
+    let keeps_registers = changing.iter().filter(|changes| **changes).count() <= all.len() / CHANGING;
+    let mut callers: Vec<(u32, u32)> = Vec::new();
+    for (index, followed) in rounds.all.iter().enumerate() {
+        let called = followed.calls.iter().filter_map(|target| rounds.around(*target));
+        callers.extend(called.map(|(called, _)| (called as u32, index as u32)));
+    }
+    callers.sort_unstable();
+    let mut found = Vec::new();
+    if !keeps_registers {
+        let unknown = |index: usize| rounds.all[index].unknown_call.map(|call| (index, call));
+        found.extend((0..all.len()).filter_map(unknown));
+    }
+    loop {
+        for (index, call) in found.drain(..) {
             omit(rounds, index, Omission::OddCall.at(call));
+            if !changing[index] && !rounds.saves_frame_pointer(index) {
+                changing[index] = true;
+                waiting.push(index);
+            }
+        }
+        let Some(called) = waiting.pop() else { return };
+        let first = callers.partition_point(|call| call.0 < called as u32);
+        for (_, caller) in callers[first..].iter().take_while(|call| call.0 == called as u32) {
+            let caller = *caller as usize;
+            let call = rounds.call_into(caller, called);
+            if changing[called] {
+                found.push((caller, call));
+            } else {
+                omit(rounds, caller, Omission::OddCall.at(call));
+            }
         }
     }
 }
+
+/// If more than one of so many functions changes registers of its caller, the code has a convention of its own: a
+/// function that is called by a pointer may change them too. Other code has one such function in a hundred at most.
+const CHANGING: usize = 8;
 
 /// Omits each group of functions that jump into each other if one of them has no rows, or if nothing shows that the
 /// group is a function.

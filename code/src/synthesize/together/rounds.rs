@@ -13,7 +13,7 @@ use cfipack_format::Address;
 use super::ways::{self, Way};
 use super::{Candidate, MAX_CODE, Surroundings};
 use crate::analysis::{Analysis, CallSite, Doubt, Entry, Ways};
-use crate::instruction::Flow;
+use crate::instruction::{Flow, Op, index_of};
 use crate::instructions::Instructions;
 use crate::state::State;
 use crate::synthesize::{Omission, Refused};
@@ -57,6 +57,8 @@ pub(super) struct Followed<T> {
     /// function, and a target mostly has only one state.
     into: Box<[(Address, Rc<State>)]>,
     pub calls: Vec<Address>,
+    /// The offset of the first call whose target is not known.
+    pub unknown_call: Option<u32>,
     /// The number of bytes of padding at the function's start.
     lead: u32,
     /// True if no path removes more from the stack than the function's own frame.
@@ -151,11 +153,21 @@ impl<'r, T> Rounds<'r, T> {
         jumps.map(|jump| self.all[index].jumps[jump].1.first).min()
     }
 
-    /// Returns the offset of a function's first call of `target`.
-    pub fn call_of(&mut self, index: usize, target: Address) -> u32 {
+    /// Returns the offset of a function's first call that leads to a place in the function `called`.
+    pub fn call_into(&mut self, index: usize, called: usize) -> u32 {
         self.instructions.decode(&self.candidates[index].code);
+        let is_into = |target| self.around(target).is_some_and(|(other, _)| other == called);
         let mut all = self.instructions.as_slice().iter();
-        all.find(|one| one.flow == Flow::Call(Some(target))).map_or(0, |call| call.offset)
+        let call = all.find(|one| matches!(one.flow, Flow::Call(Some(target)) if is_into(target)));
+        call.map_or(0, |call| call.offset)
+    }
+
+    /// Returns whether a function stores the frame pointer somewhere.
+    pub fn saves_frame_pointer(&mut self, index: usize) -> bool {
+        let code = &self.candidates[index].code;
+        self.instructions.decode(code);
+        let own = index_of(code.arch, code.arch.frame_pointer());
+        self.instructions.ops.iter().any(|op| matches!(op, Op::Store { from, .. } if *from == own))
     }
 
     fn settle(&mut self) {
@@ -247,6 +259,7 @@ impl<'r, T> Rounds<'r, T> {
             table_targets: BTreeSet::new(),
             into: Box::default(),
             calls: Vec::new(),
+            unknown_call: None,
             lead: 0,
             is_function: true,
             stays_below: false,
@@ -319,11 +332,13 @@ impl<'r, T> Rounds<'r, T> {
         }
         let first = self.instructions.as_slice().iter().find(|instruction| !instruction.is_padding);
         followed.lead = first.map_or(0, |first| first.offset);
-        let calls = self.instructions.as_slice().iter().filter_map(|instruction| match instruction.flow {
-            Flow::Call(target) => target,
-            _ => None,
-        });
-        followed.calls = calls.collect();
+        for instruction in self.instructions.as_slice() {
+            match instruction.flow {
+                Flow::Call(Some(target)) => followed.calls.push(target),
+                Flow::Call(None) => _ = followed.unknown_call.get_or_insert(instruction.offset),
+                _ => {}
+            }
+        }
         followed.calls.sort_unstable();
         followed.calls.dedup();
         followed
