@@ -140,8 +140,8 @@ impl Synthesized {
             }
             let rows = match rows {
                 Ok(rows) => rows,
-                Err(omission) => {
-                    synthesized.counts.count_omitted(omission.name(), 1);
+                Err(refused) => {
+                    synthesized.counts.count_omitted(refused.omission.name(), 1);
                     continue;
                 }
             };

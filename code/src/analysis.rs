@@ -183,26 +183,39 @@ impl<'c> Analysis<'c> {
     /// that it has to keep, or if no path to a return avoids the store. Otherwise it is never executed: for example, GCC has
     /// expanded `memcpy` for sizes that do not occur.
     pub fn new(code: Code<'c>, instructions: &'c Instructions, memory: &dyn Memory, ways: Ways<'_>) -> Self {
-        let analysis = Self::followed(code, instructions, memory, ways, false);
+        Self::with_red_zone(code, instructions, memory, ways, None)
+    }
+
+    /// Does the same as [`new`](Self::new), for rows from code. Forgets values that lie more than `red_zone` bytes below the
+    /// stack pointer when it rises, because a signal handler overwrites them. The judge of rows looks at the red zone itself.
+    pub(crate) fn with_red_zone(
+        code: Code<'c>,
+        instructions: &'c Instructions,
+        memory: &dyn Memory,
+        ways: Ways<'_>,
+        red_zone: Option<u32>,
+    ) -> Self {
+        let context = |ignores| Context::new(code.start.0, red_zone, ignores);
+        let analysis = Self::followed(code, instructions, memory, ways, context(false));
         if analysis.context.overwrites.is_empty() {
             return analysis;
         }
-        let without = Self::followed(code, instructions, memory, ways, true);
+        let without = Self::followed(code, instructions, memory, ways, context(true));
         if analysis.proves_overwrites(&without) { analysis } else { without }
     }
 
-    /// Follows every path. `ignores_overwrites` says whether stores over saved registers are ignored.
+    /// Follows every path.
     fn followed(
         code: Code<'c>,
         instructions: &'c Instructions,
         memory: &dyn Memory,
         ways: Ways<'_>,
-        ignores_overwrites: bool,
+        context: Context,
     ) -> Self {
         let mut analysis = Self {
             code,
             instructions,
-            context: Shared::Owned(Context::new(code.start.0, ignores_overwrites)),
+            context: Shared::Owned(context),
             block_at: vec![NONE; instructions.as_slice().len()],
             blocks: Vec::new(),
             exits: Vec::new(),
@@ -237,7 +250,8 @@ impl<'c> Analysis<'c> {
     }
 
     fn begin(&mut self) {
-        self.context = Shared::Owned(Context::new(self.code.start.0, self.context.ignores_overwrites));
+        let Context { red_zone, ignores_overwrites, .. } = *self.context;
+        self.context = Shared::Owned(Context::new(self.code.start.0, red_zone, ignores_overwrites));
         self.block_at.clear();
         self.block_at.resize(self.instructions.as_slice().len(), NONE);
         self.give_back();

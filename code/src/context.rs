@@ -15,6 +15,9 @@ pub(crate) struct Context {
     /// Numbers for instructions that make an address without a known distance to the CFA, by the instruction's
     /// offset.
     sites: BTreeMap<u32, u16>,
+    /// The number of bytes below the stack pointer that no signal handler overwrites. If it is given, values below them
+    /// are forgotten when the stack pointer rises.
+    pub red_zone: Option<u32>,
     /// True if stores over saved registers count as stores that are never executed.
     pub ignores_overwrites: bool,
     /// The offsets of stores over saved registers, at most [`MAX_OVERWRITES`](Self::MAX_OVERWRITES).
@@ -25,9 +28,9 @@ impl Context {
     /// The most stores over saved registers that are remembered.
     pub(crate) const MAX_OVERWRITES: usize = 64;
 
-    pub(crate) fn new(start: u64, ignores_overwrites: bool) -> Self {
+    pub(crate) fn new(start: u64, red_zone: Option<u32>, ignores_overwrites: bool) -> Self {
         let (tables, sites) = (JumpTables::default(), BTreeMap::new());
-        Self { start, tables, sites, ignores_overwrites, overwrites: BTreeSet::new() }
+        Self { start, tables, sites, red_zone, ignores_overwrites, overwrites: BTreeSet::new() }
     }
 
     /// Remembers a store over a saved register.

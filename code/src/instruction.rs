@@ -266,6 +266,8 @@ pub(crate) enum Special {
     No,
     /// The instruction calls the kernel or a hypervisor.
     SystemCall,
+    /// The processor waits for an interrupt. The instruction ends a program.
+    Halt,
     /// The instruction signs the return address, but not with key A and the stack pointer.
     OtherSigning,
     /// No instruction, but the bytes before the target of a branch. Their decoding would run over the target.

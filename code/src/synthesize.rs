@@ -86,21 +86,29 @@ pub struct Refused {
     pub offset: u32,
 }
 
+impl Omission {
+    /// Adds the offset of the instruction that shows the reason.
+    pub const fn at(self, offset: u32) -> Refused {
+        Refused { omission: self, offset }
+    }
+}
+
 impl Analysis<'_> {
     /// Returns the function's rows: the CFA by the stack pointer or the frame pointer, the return address, and the
     /// caller's frame pointer. A new row starts wherever one of them changes.
     ///
     /// The rows hold if the function is entered only at its start, by a call or by a jump that leaves the stack as a
-    /// call does.
+    /// call does. Call this on the analyses of [`synthesize_with`]: only they know that a signal handler overwrites what
+    /// lies below the stack pointer.
     ///
     /// # Errors
     /// This function returns an [`Omission`] if a path through the function cannot be followed, or if a path breaks
     /// the calling convention.
-    pub fn synthesize(&self) -> Result<Vec<Row>, Omission> {
+    pub fn synthesize(&self) -> Result<Vec<Row>, Refused> {
         let arch = self.code().arch;
         let mut rows: Vec<Row> = Vec::new();
         let mut places = Places::default();
-        let each = self.each_row(|instruction, state| {
+        self.each_row(|instruction, state| {
             let mut row = row(arch, instruction, state, rows.last(), &mut places)?;
             if rows.is_empty() {
                 // Padding before the first instruction is never executed, so the first row can start at 0.
@@ -110,8 +118,7 @@ impl Analysis<'_> {
                 rows.push(row);
             }
             Ok(())
-        });
-        each.map_err(|refused| refused.omission)?;
+        })?;
         // Many functions have only two rows, and a caller keeps the rows of a whole file.
         rows.shrink_to_fit();
         Ok(rows)
@@ -161,7 +168,7 @@ impl Analysis<'_> {
         mut each: impl FnMut(&Instruction, &State) -> Result<(), Omission>,
     ) -> Result<(), Refused> {
         if let Some((doubt, offset)) = self.doubts().next() {
-            return Err(Refused { omission: Omission::Doubt(doubt), offset });
+            return Err(Omission::Doubt(doubt).at(offset));
         }
         let (mut failed, mut leaves, mut is_entered) = (None, false, false);
         self.for_each(|index, instruction, state| {
@@ -172,17 +179,17 @@ impl Analysis<'_> {
                 leaves |= self.check_leaving(index, instruction, state)?;
                 Ok(())
             });
-            failed = result.err().map(|omission| Refused { omission, offset: instruction.offset });
+            failed = result.err().map(|omission| omission.at(instruction.offset));
         });
         // The jump table was read too far, or not far enough.
         if let (None, Some(exit)) = (failed, self.exits().iter().find(|exit| exit.is_from_table)) {
             let offset = self.instructions().as_slice()[exit.index].offset;
-            failed = Some(Refused { omission: Omission::Doubt(Doubt::IndirectJump), offset });
+            failed = Some(Omission::Doubt(Doubt::IndirectJump).at(offset));
         }
         match failed {
             Some(refused) => Err(refused),
             None if leaves && is_entered || self.may_stay => Ok(()),
-            None => Err(Refused { omission: Omission::NeverReturns, offset: 0 }),
+            None => Err(Omission::NeverReturns.at(0)),
         }
     }
 

@@ -92,7 +92,11 @@ fn special(instruction: &Instruction, control: FlowControl) -> Special {
         FlowControl::Return => !is_near_return(instruction),
         _ => false,
     };
-    if is_system_call { Special::SystemCall } else { Special::No }
+    match instruction.mnemonic() {
+        _ if is_system_call => Special::SystemCall,
+        Mnemonic::Hlt => Special::Halt,
+        _ => Special::No,
+    }
 }
 
 impl<'c> X86Decoder<'c> {
@@ -293,6 +297,16 @@ impl<'c> X86Decoder<'c> {
                 Op::Set { to: stack, from: frame, add: pointer },
                 Op::Load { to: frame, base: stack, offset: -pointer },
             ]),
+            Mnemonic::Enter if instruction.code() != Code::Enterw_imm16_imm8 => {
+                // The stack pointer has moved already. With a second operand, pointers of other frames follow.
+                let saved = -instruction.stack_pointer_increment() - pointer;
+                let others = i32::from(instruction.immediate8_2nd() & 0x1f) * pointer;
+                ops.extend([
+                    Op::Store { from: None, base: stack, offset: saved - others, size: others as u16 },
+                    Op::Store { from: Some(frame), base: stack, offset: saved, size: pointer as u16 },
+                    Op::Set { to: frame, from: stack, add: saved },
+                ]);
+            }
             Mnemonic::Push | Mnemonic::Call => {
                 let size = instruction.stack_pointer_increment().unsigned_abs() as u16;
                 let pushed = self.memory(instruction).filter(|_| mnemonic == Mnemonic::Push);

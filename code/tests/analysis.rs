@@ -368,3 +368,35 @@ fn rows(arch: Arch, mut starts: Vec<u32>, next: &mut impl FnMut() -> u64) -> Row
     }
     rows
 }
+
+/// `enter` pushes the frame pointer, and pointers of other frames if its second operand is not 0 (Intel's manual, "ENTER").
+#[test]
+fn enter_makes_a_frame() {
+    for (depth, after_enter) in [(0, "7+32"), (1, "7+40"), (2, "7+48")] {
+        // enter 16, depth; call rdi; leave; ret
+        let bytes = [0xc8, 16, 0, depth, 0xff, 0xd7, 0xc9, 0xc3];
+        let (cfas, doubts) = followed(Arch::Amd64, &bytes, &cfipack_code::NoMemory);
+        assert_eq!(
+            (&cfas[..], &doubts[..]),
+            (&["7+8", after_enter, after_enter, "7+8"].map(String::from)[..], &[][..])
+        );
+        let code = Code { arch: Arch::Amd64, start: Address(START), bytes: &bytes, relocated: &[] };
+        let (instructions, entry) = (Instructions::new(&code), State::at_entry(Arch::Amd64));
+        let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
+        let analysis = Analysis::new(code, &instructions, &cfipack_code::NoMemory, ways);
+        let states = analysis.states();
+        assert_eq!(states[1].as_ref().unwrap().slot(-16), Value::Caller(Register(6)));
+        assert_eq!(states[3].as_ref().unwrap().get(Arch::Amd64, Register(6)), Value::Caller(Register(6)));
+    }
+}
+
+/// A program ends at `hlt`. In a kernel, execution goes on after it.
+#[test]
+fn hlt_may_be_the_last_instruction() {
+    // push rbx; call +0x100; hlt
+    let (_, doubts) = followed(Arch::Amd64, &[0x53, 0xe8, 0, 1, 0, 0, 0xf4], &cfipack_code::NoMemory);
+    assert_eq!(doubts, []);
+    // push rbx; hlt; pop rbx; ret
+    let (cfas, doubts) = followed(Arch::Amd64, &[0x53, 0xf4, 0x5b, 0xc3], &cfipack_code::NoMemory);
+    assert_eq!((cfas.last().unwrap().as_str(), &doubts[..]), ("7+8", &[][..]));
+}

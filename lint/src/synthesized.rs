@@ -11,11 +11,9 @@ mod paths;
 mod search;
 mod uncovered;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cfipack_code::{Analysis, Candidate, Code, Described, Omission, Refused, Surroundings, synthesize_with};
+use cfipack_code::{Analysis, Candidate, Code, Described, Refused, Surroundings, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::{Address, Row};
@@ -27,9 +25,9 @@ use crate::{Error, FileMemory};
 
 /// The code of a file that no CFI covers.
 #[derive(Debug)]
-pub struct WithoutCfi<R, E = Omission> {
+pub struct WithoutCfi<R> {
     /// The functions in ascending order, each with its rows or the reason why it gets no rows.
-    pub functions: Vec<(Range<Address>, Result<R, E>)>,
+    pub functions: Vec<(Range<Address>, Result<R, Refused>)>,
     /// The pieces of code that belong to no known function, ascending.
     pub others: Vec<Range<Address>>,
 }
@@ -50,18 +48,11 @@ pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<W
 pub(crate) fn described(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
-) -> Result<WithoutCfi<Described, Refused>, Error> {
-    let offsets = RefCell::new(BTreeMap::new());
+) -> Result<WithoutCfi<Described>, Error> {
     let symbols = file.symbols()?;
     let name = |start| symbols.lookup(start).filter(|symbol| symbol.offset == 0).map(|symbol| symbol.name);
     let is_exported = |start| symbols.is_global(start) && name(start).is_some_and(|name| name != ENTRY);
-    let (uncovered, rows) = made(file, sections, false, is_exported, |analysis| {
-        analysis.describe().map_err(|refused| {
-            offsets.borrow_mut().insert(analysis.code().start, refused);
-            refused.omission
-        })
-    })?;
-    let offsets = offsets.into_inner();
+    let (uncovered, rows) = made(file, sections, false, is_exported, |analysis| analysis.describe())?;
     let (mut functions, mut others) = (Vec::new(), uncovered.others);
     for (function, rows) in uncovered.functions.into_iter().zip(rows) {
         let start = function.range.start;
@@ -69,11 +60,7 @@ pub(crate) fn described(
             others.push(function.range);
             continue;
         }
-        let refused = |omission| {
-            let known = offsets.get(&start).filter(|known| known.omission == omission);
-            known.copied().unwrap_or(Refused { omission, offset: 0 })
-        };
-        functions.push((function.range, rows.map_err(refused)));
+        functions.push((function.range, rows));
     }
     others.sort_by_key(|range| range.start);
     Ok(WithoutCfi { functions, others })
@@ -89,8 +76,8 @@ fn made<T>(
     sections: &[CallFrameSection<'_>],
     splits: bool,
     is_exported: impl Fn(Address) -> bool,
-    rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
-) -> Result<(Uncovered, Vec<Result<T, Omission>>), Error> {
+    rows: impl Fn(&Analysis<'_>) -> Result<T, Refused>,
+) -> Result<(Uncovered, Vec<Result<T, Refused>>), Error> {
     let memory = FileMemory::new(file)?;
     let symbols = file.symbols()?;
     let mut covered = coverage::of_cfi(sections)?;
@@ -133,7 +120,7 @@ fn made<T>(
 }
 
 /// A function, and its rows or the reason why it gets no rows.
-pub type FunctionRows = (Range<Address>, Result<Vec<Row>, Omission>);
+pub type FunctionRows = (Range<Address>, Result<Vec<Row>, Refused>);
 
 /// Makes the rows of the function at an address that no CFI covers. Returns `None` if there is no function without CFI
 /// at the address.

@@ -91,11 +91,12 @@ pub fn hide(file: &File<'_>) -> Result<Hidden, cfipack_container::Error> {
         }
         hidden.functions += 1;
         match compared {
-            Err(omission) => {
-                let count = hidden.omitted.entry(omission.name()).or_default();
+            Err(refused) => {
+                let name = refused.omission.name();
+                let count = hidden.omitted.entry(name).or_default();
                 *count += 1;
                 if *count <= EXAMPLES {
-                    hidden.examples.push((omission.name(), start));
+                    hidden.examples.push((name, start));
                 }
             }
             Ok(None) => {}

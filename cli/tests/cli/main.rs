@@ -1,6 +1,7 @@
 //! Tests of the program as a process: arguments in, streams, files and exit statuses out.
 
 mod annotate;
+mod annotate_conditions;
 mod annotate_frames;
 mod annotate_habits;
 mod annotate_text;

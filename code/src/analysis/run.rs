@@ -216,7 +216,8 @@ impl Run<'_> {
             state.apply(analysis.code.arch, instruction, all.ops(instruction), &mut analysis.context);
         }
         // A system call that is the function's last instruction does not return, like such a call of a function.
-        let falls_off = |last: &&Instruction| !last.is_padding && last.special != Special::SystemCall;
+        let stays = |last: &Instruction| matches!(last.special, Special::SystemCall | Special::Halt);
+        let falls_off = |last: &&Instruction| !last.is_padding && !stays(last);
         if let Some(last) = all.as_slice().last().filter(falls_off) {
             analysis.doubts.insert((Doubt::FallsOff, last.offset));
         }

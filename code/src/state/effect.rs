@@ -58,8 +58,13 @@ impl State {
         if instruction.sets_flags {
             self.flags = Flags::Unknown;
         }
+        let stack = arch.stack_pointer().0 as Index;
+        let before = self.at(stack);
         for op in ops {
             self.apply_one(arch, *op, instruction.offset, context);
+        }
+        if let Some(red_zone) = context.red_zone.filter(|_| self.at(stack) != before) {
+            self.forget_below(self.at(stack), before, red_zone);
         }
         let writes = instruction.writes & ((1 << REGISTERS) - 1);
         if let Flow::Call(_) = instruction.flow {
@@ -68,6 +73,21 @@ impl State {
             self.registers.forget(writes);
             self.changed(writes);
         }
+    }
+
+    /// Forgets the slots that a signal handler can overwrite, because the stack pointer has risen from `before` to `now`.
+    fn forget_below(&mut self, now: Value, before: Value, red_zone: u32) {
+        let (Some(now), before) = (now.place(), before.place()) else { return };
+        if before.is_some_and(|before| before.site() == now.site() && before.offset() >= now.offset()) {
+            return;
+        }
+        let lowest = now.offset().saturating_sub_unsigned(red_zone);
+        self.slots.retain(|(place, _)| match (place.site(), now.site()) {
+            (own, now) if own == now => place.offset() >= lowest,
+            // An address without a known distance to the CFA was made when the stack pointer was lower.
+            (_, None) => !place.is_in_frame(),
+            (_, Some(_)) => true,
+        });
     }
 
     /// Forgets the registers and slots that a called function may change.

@@ -68,7 +68,7 @@ impl Analysis<'_> {
         let (mut described, mut saved) = (Described::default(), Vec::new());
         // The slot in which the rows so far have the return address.
         let mut slot = None;
-        self.each_row(|instruction, state| {
+        let mut each = |instruction: &Instruction, state: &State| {
             if instruction.special == Special::OtherSigning {
                 return Err(Omission::SigningState);
             }
@@ -99,8 +99,24 @@ impl Analysis<'_> {
                 described.addresses.push(address);
             }
             Ok(())
+        };
+        self.each_row(&mut each).map_err(|refused| {
+            self.cause(refused, |instruction, state| each(instruction, state) == Err(refused.omission))
         })?;
         Ok(described)
+    }
+
+    /// Returns the refusal with the instruction before, if the state after that instruction already `fails`. For example, a
+    /// register is lost by an instruction, and the next instruction is the first without a row.
+    fn cause(&self, refused: Refused, mut fails: impl FnMut(&Instruction, &State) -> bool) -> Refused {
+        let all = self.instructions().as_slice();
+        let mut before = || {
+            let index = self.instructions().index_of(refused.offset)?;
+            let before = index.checked_sub(1).filter(|before| self.next(*before).contains(&Some(index)))?;
+            let after = self.after(&self.state_before(before)?, &all[before], false);
+            fails(&all[index], &after).then(|| all[before].offset)
+        };
+        refused.omission.at(before().unwrap_or(refused.offset))
     }
 }
 

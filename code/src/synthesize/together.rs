@@ -12,8 +12,8 @@ mod ways;
 
 use cfipack_format::{Address, Row};
 
-use self::rounds::Rounds;
-use super::Omission;
+use self::rounds::{Followed, Rounds};
+use super::{Omission, Refused};
 use crate::analysis::{Analysis, CallSite};
 use crate::instructions::Code;
 use crate::table::Memory;
@@ -83,7 +83,7 @@ pub fn synthesize(
     candidates: &[Candidate<'_>],
     surroundings: &Surroundings<'_>,
     memory: &dyn Memory,
-) -> Vec<Result<Vec<Row>, Omission>> {
+) -> Vec<Result<Vec<Row>, Refused>> {
     synthesize_with(candidates, surroundings, memory, |analysis| analysis.synthesize())
 }
 
@@ -95,8 +95,8 @@ pub fn synthesize_with<T>(
     candidates: &[Candidate<'_>],
     surroundings: &Surroundings<'_>,
     memory: &dyn Memory,
-    rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
-) -> Vec<Result<T, Omission>> {
+    rows: impl Fn(&Analysis<'_>) -> Result<T, Refused>,
+) -> Vec<Result<T, Refused>> {
     let mut rounds = Rounds::new(candidates, surroundings, memory, &rows);
     omit_entered(&mut rounds, surroundings);
     omit_odd_calls(&mut rounds);
@@ -105,10 +105,10 @@ pub fn synthesize_with<T>(
 }
 
 /// Omits a function, unless it is omitted already. The first reason stays.
-fn omit<T>(rounds: &mut Rounds<'_, T>, index: usize, omission: Omission) {
+fn omit<T>(rounds: &mut Rounds<'_, T>, index: usize, refused: Refused) {
     let rows = &mut rounds.all[index].rows;
     if rows.is_ok() {
-        *rows = Err(omission);
+        *rows = Err(refused);
     }
 }
 
@@ -117,14 +117,14 @@ fn omit_entered<T>(rounds: &mut Rounds<'_, T>, surroundings: &Surroundings<'_>) 
     let mut omitted = Vec::new();
     for jump in surroundings.jumps {
         let around = rounds.around(jump.target).filter(|(_, offset)| *offset != 0 || jump.has_frame);
-        omitted.extend(around.map(|(index, _)| (index, Omission::Entered)));
+        omitted.extend(around.map(|(index, offset)| (index, Omission::Entered.at(offset))));
     }
-    omitted.extend(rounds.unsettled.iter().map(|index| (*index, Omission::Entered)));
+    omitted.extend(rounds.unsettled.iter().map(|index| (*index, Omission::Entered.at(0))));
     for index in 0..rounds.all.len() {
         omit_by(rounds, index, surroundings, &mut omitted);
     }
-    for (index, omission) in omitted {
-        omit(rounds, index, omission);
+    for (index, refused) in omitted {
+        omit(rounds, index, refused);
     }
 }
 
@@ -133,62 +133,95 @@ fn omit_by<T>(
     rounds: &Rounds<'_, T>,
     index: usize,
     surroundings: &Surroundings<'_>,
-    omitted: &mut Vec<(usize, Omission)>,
+    omitted: &mut Vec<(usize, Refused)>,
 ) {
     let followed = &rounds.all[index];
     for (target, frames) in &*followed.jumps {
+        let into = (index, Omission::IntoFunction.at(frames.first));
         match rounds.around(*target) {
-            None if (surroundings.is_inside)(*target) => omitted.push((index, Omission::IntoFunction)),
+            None if (surroundings.is_inside)(*target) => omitted.push(into),
             None => {}
             // Either something enters a fragment as if it were a function, or a function is both called and entered
             // with a frame.
             Some((other, 0)) if rounds.fragments.contains(&other) && frames.none => {
-                omitted.push((other, Omission::Entered));
+                omitted.push((other, Omission::Entered.at(0)));
             }
             Some((other, 0)) if !rounds.fragments.contains(&other) && frames.some => {
-                omitted.extend([(other, Omission::Entered), (index, Omission::IntoFunction)]);
+                omitted.extend([(other, Omission::Entered.at(0)), into]);
             }
             Some(_) => {}
         }
     }
     if !rounds.is_trusted(index) {
-        omitted.extend(rounds.entered_by(index).map(|other| (other, Omission::Entered)));
+        let entered = rounds.entered_by(index);
+        omitted.extend(entered.map(|(other, offset)| (other, Omission::Entered.at(offset))));
     }
     let targets = followed.table_targets.iter().filter_map(|target| rounds.around(*target));
     for (other, offset) in targets {
         // The jump table may have been read too far. But if the entry leads to a fragment or to the start of a
         // function, then it may be a real entry, and the target must not get rows.
         if rounds.is_start(other, offset) || rounds.fragments.contains(&other) {
-            omitted.push((other, Omission::Entered));
+            omitted.push((other, Omission::Entered.at(offset)));
         }
     }
     let calls = followed.calls.iter().filter_map(|target| rounds.around(*target));
-    omitted.extend(calls.filter(|(_, offset)| *offset != 0).map(|(other, _)| (other, Omission::Entered)));
+    let inside = calls.filter(|(_, offset)| *offset != 0);
+    omitted.extend(inside.map(|(other, offset)| (other, Omission::Entered.at(offset))));
 }
 
 /// Omits functions that call a function after which the caller's registers or stack pointer cannot be restored.
+///
+/// If the called function changes registers, and the caller does not save the frame pointer, then the caller changes it
+/// too, for its own callers.
 fn omit_odd_calls<T>(rounds: &mut Rounds<'_, T>) {
-    let odd: Vec<bool> = rounds
-        .all
-        .iter()
-        .map(|followed| match followed.rows {
-            Err(omission) => matches!(
-                omission,
-                Omission::SavedRegister
-                    | Omission::StackAtReturn
-                    | Omission::FramePointer
-                    | Omission::NoPlace
-            ),
-            Ok(_) => false,
-        })
-        .collect();
-    for index in 0..rounds.all.len() {
-        let calls = rounds.all[index].calls.iter();
-        if calls.filter_map(|target| rounds.around(*target)).any(|(called, _)| odd[called]) {
-            omit(rounds, index, Omission::OddCall);
+    let reason = |followed: &Followed<T>| followed.rows.as_ref().err().map(|refused| refused.omission);
+    let all: Vec<_> = rounds.all.iter().map(reason).collect();
+    let changes = |omission: &Option<Omission>| {
+        matches!(omission, Some(Omission::SavedRegister | Omission::FramePointer | Omission::NoPlace))
+    };
+    let mut changing: Vec<bool> = all.iter().map(changes).collect();
+    let is_odd = |index: &usize| changing[*index] || all[*index] == Some(Omission::StackAtReturn);
+    let mut waiting: Vec<usize> = (0..all.len()).filter(is_odd).collect();
+    if waiting.is_empty() {
+        return;
+    }
+    let keeps_registers = changing.iter().filter(|changes| **changes).count() <= all.len() / CHANGING;
+    let mut callers: Vec<(u32, u32)> = Vec::new();
+    for (index, followed) in rounds.all.iter().enumerate() {
+        let called = followed.calls.iter().filter_map(|target| rounds.around(*target));
+        callers.extend(called.map(|(called, _)| (called as u32, index as u32)));
+    }
+    callers.sort_unstable();
+    let mut found = Vec::new();
+    if !keeps_registers {
+        let unknown = |index: usize| rounds.all[index].unknown_call.map(|call| (index, call));
+        found.extend((0..all.len()).filter_map(unknown));
+    }
+    loop {
+        for (index, call) in found.drain(..) {
+            omit(rounds, index, Omission::OddCall.at(call));
+            if !changing[index] && !rounds.saves_frame_pointer(index) {
+                changing[index] = true;
+                waiting.push(index);
+            }
+        }
+        let Some(called) = waiting.pop() else { return };
+        let first = callers.partition_point(|call| call.0 < called as u32);
+        for (_, caller) in callers[first..].iter().take_while(|call| call.0 == called as u32) {
+            let caller = *caller as usize;
+            let call = rounds.call_into(caller, called);
+            if changing[called] {
+                found.push((caller, call));
+            } else {
+                omit(rounds, caller, Omission::OddCall.at(call));
+            }
         }
     }
 }
+
+/// If more than one of so many functions changes registers of its caller, the code has a convention of its own: a
+/// function that is called by a pointer may change them too. Other code has one such function in a hundred at most.
+const CHANGING: usize = 8;
 
 /// Omits each group of functions that jump into each other if one of them has no rows, or if nothing shows that the
 /// group is a function.
@@ -196,7 +229,7 @@ fn omit_groups<T>(rounds: &mut Rounds<'_, T>, candidates: &[Candidate<'_>]) {
     let count = rounds.all.len();
     let (mut into, mut from) = (vec![Vec::new(); count], vec![Vec::new(); count]);
     for (index, into) in into.iter_mut().enumerate() {
-        for other in rounds.entered_by(index) {
+        for (other, _) in rounds.entered_by(index) {
             into.push(other);
             from[other].push(index);
         }
@@ -223,17 +256,17 @@ fn omit_groups<T>(rounds: &mut Rounds<'_, T>, candidates: &[Candidate<'_>]) {
         });
         for &index in &group {
             if !rounds.is_entered_as_followed(index) {
-                omit(rounds, index, Omission::NeverReturns);
+                omit(rounds, index, Omission::NeverReturns.at(0));
             }
         }
         let is_whole = group.iter().all(|index| rounds.all[*index].rows.is_ok());
         for index in group {
             if !is_function {
-                omit(rounds, index, Omission::NeverReturns);
+                omit(rounds, index, Omission::NeverReturns.at(0));
             } else if !is_whole {
-                let omission =
-                    if into[index].is_empty() { Omission::Entered } else { Omission::IntoFunction };
-                omit(rounds, index, omission);
+                let jump = rounds.first_jump_into(index);
+                let entered = Omission::Entered.at(0);
+                omit(rounds, index, jump.map_or(entered, |jump| Omission::IntoFunction.at(jump)));
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! - `lines` splits the source into lines and statements.
 //! - `statements` compares a statement with a mnemonic, and knows the directives that make bytes.
-//! - `sections` knows the section of each place in the source.
+//! - `sections` knows the section of each place in the source, and `conditions` the arm of a condition.
 //! - `places` finds the place in the source of each instruction of the object, with the object's line table.
 //! - `starts` finds the start of a function, also if the line table does not have it.
 //! - `walk` finds the places without a line table.
@@ -10,6 +10,7 @@
 //!
 //! [`annotate()`] joins them: it makes rows from the code, and inserts their directives into the text.
 
+mod conditions;
 mod directives;
 mod lines;
 mod places;
@@ -19,10 +20,10 @@ mod statements;
 mod walk;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cfipack_code::{Code, Described, Flow, Instructions, Refused};
+use cfipack_code::{Code, Described, Instructions, Refused};
 use cfipack_container::{File, Symbols};
 use cfipack_format::Address;
 
@@ -50,6 +51,9 @@ pub enum Omission {
     /// An instruction that needs directives before it is not the first of its line, and it is not certain that a
     /// particular statement makes it. For example, the line calls a macro.
     InsideLine,
+    /// A directive would stand in an arm of a condition (`.if`, `#if`) that the function's label is not in. Another
+    /// configuration would have only some of the directives.
+    InCondition,
     /// The function's lines are mixed with the lines of another function, or of a function that already has directives.
     Interleaved,
     /// The object was not made of this text.
@@ -66,6 +70,7 @@ impl Omission {
             Self::OtherFile => "other-file",
             Self::RepeatedLine => "repeated-line",
             Self::InsideLine => "inside-a-line",
+            Self::InCondition => "in-condition",
             Self::Interleaved => "interleaved",
             Self::OtherText => "other-text",
         }
@@ -140,30 +145,28 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     let WithoutCfi { functions, others } = synthesized::described(file, &sections)?;
     let (mut annotations, mut omitted) = (Vec::new(), Vec::new());
     for (range, rows) in functions {
+        let start = range.start;
         let insertions = match rows {
-            Ok(rows) => annotator.insertions(&range, &rows).map_err(|omission| (omission, 0)),
-            Err(Refused { omission, offset }) => Err((Omission::Code(omission), offset)),
+            Ok(rows) => annotator.insertions(&range, &rows),
+            Err(Refused { omission, offset }) => Err((Omission::Code(omission), start.offset(offset.into()))),
         };
         match insertions {
-            Ok(insertions) => annotations.push(Annotation { start: range.start, insertions }),
-            Err((omission, offset)) => omitted.push((range, omission, offset)),
+            Ok(insertions) => annotations.push(Annotation { start, insertions }),
+            Err((omission, at)) => omitted.push((start, omission, at)),
         }
     }
     for range in others {
         let is_label = annotator.name(range.start).is_some();
         let omission =
             if is_label { Omission::NoType } else { Omission::Code(cfipack_code::Omission::NoEntry) };
-        omitted.push((range, omission, 0));
+        omitted.push((range.start, omission, range.start));
     }
     let annotations =
-        apart(&source, annotations, |start| omitted.push((start..start, Omission::Interleaved, 0)));
+        apart(&source, annotations, |start| omitted.push((start, Omission::Interleaved, start)));
     let mut annotated = Annotated { functions: annotations.len() as u64, ..Annotated::default() };
-    omitted.sort_by_key(|(range, ..)| range.start);
-    let starts: BTreeSet<_> = omitted.iter().map(|(range, ..)| range.start).collect();
-    annotated.omitted = omitted
-        .into_iter()
-        .map(|(range, omission, offset)| annotator.omitted(range, omission, offset, &starts))
-        .collect();
+    omitted.sort_by_key(|(start, ..)| *start);
+    annotated.omitted =
+        omitted.into_iter().map(|(start, omission, at)| annotator.omitted(start, omission, at)).collect();
     annotated.write(text, &lines, annotations);
     Ok(annotated)
 }
@@ -191,60 +194,74 @@ impl Annotator<'_> {
     }
 
     /// Returns the directives of a function and their places.
-    fn insertions(&self, range: &Range<Address>, rows: &Described) -> Result<Vec<Insertion>, Omission> {
-        if !self.source.is_of_text(range) {
-            return Err(Omission::OtherText);
+    ///
+    /// # Errors
+    /// The reason why the function gets no directives, and the address of the instruction that shows it.
+    fn insertions(
+        &self,
+        range: &Range<Address>,
+        rows: &Described,
+    ) -> Result<Vec<Insertion>, (Omission, Address)> {
+        let start = range.start;
+        if let Some(other) = self.source.other_text(range) {
+            return Err((Omission::OtherText, other));
         }
         let directives =
-            directives(self.file.arch(), rows).ok_or(Omission::Code(cfipack_code::Omission::Cfa))?;
+            directives(self.file.arch(), rows).ok_or((Omission::Code(cfipack_code::Omission::Cfa), start))?;
         // Another function jumps to this function with a frame in place. A caller in another file may call it without a
         // frame.
         if directives.first().is_some_and(|first| !first.is_empty()) {
-            return Err(Omission::Code(cfipack_code::Omission::Entered));
+            return Err((Omission::Code(cfipack_code::Omission::Entered), start));
         }
-        let starts: Vec<_> = rows.rows.iter().map(|row| range.start.offset(row.row.start.0.into())).collect();
-        let last = self.last_instruction(range).ok_or(Omission::NoLine)?;
-        let name = self.name(range.start).unwrap_or_default();
-        let by_lines = || {
-            let place = |(row, address): (usize, &Address)| match row {
-                0 => self.source.start(range, name.as_bytes()),
-                _ => self.source.place(*address),
-            };
-            let places: Result<Vec<_>, _> = starts.iter().enumerate().map(place).collect();
-            self.joined(places?, self.source.end(last, range)?, &directives)
+        let rows = rows.rows.iter().map(|row| start.offset(row.row.start.0.into()));
+        let last = self.last_instruction(range).ok_or((Omission::NoLine, start))?;
+        let mut starts: Vec<_> = rows.zip(directives).collect();
+        if let Some((_, first)) = starts.first_mut() {
+            first.insert(0, START.to_owned());
+        }
+        let name = self.name(start).unwrap_or_default();
+        let by_lines = |address| match address {
+            _ if address == start => self.source.start(range, name.as_bytes()),
+            _ => self.source.place(address),
         };
-        by_lines().or_else(|omission| {
-            let walk = self.source.walk(range, name.as_bytes(), last).ok_or(omission)?;
-            let places: Option<Vec<_>> = starts.iter().map(|address| walk.place(*address)).collect();
-            self.joined(places.ok_or(omission)?, walk.end, &directives)
+        let end = || self.source.end(last, range);
+        self.joined(&starts, by_lines, (last, end()), name.as_bytes()).or_else(|refused| {
+            let walk = self.source.walk(range, name.as_bytes(), last).ok_or(refused)?;
+            let place = |address| walk.place(address).ok_or(refused.0);
+            self.joined(&starts, place, (last, Ok(walk.end)), name.as_bytes())
         })
     }
 
-    /// Joins the directives of a function with their places. The places have to be in one section, and in the order of
-    /// the code.
+    /// Joins the directives of a function with their places: those of its rows, with their addresses, and the `end` after its
+    /// last instruction. The places have to be in one section, in the order of the code, and in the same arms of conditions as
+    /// the function's label.
     fn joined(
         &self,
-        places: Vec<Place>,
-        end: Place,
-        directives: &[Vec<String>],
-    ) -> Result<Vec<Insertion>, Omission> {
-        let sections = &self.source.sections;
-        let section = places.first().map(|first| sections.at(first.at));
-        let all: Vec<_> = places.iter().chain([&end]).collect();
-        let is_one = all.iter().all(|place| Some(sections.at(place.at)) == section);
-        if !is_one || !all.is_sorted_by(|before, after| before < after) {
-            return Err(Omission::Interleaved);
+        starts: &[(Address, Vec<String>)],
+        place: impl Fn(Address) -> Result<Place, Omission>,
+        (last, end): (Address, Result<Place, Omission>),
+        name: &[u8],
+    ) -> Result<Vec<Insertion>, (Omission, Address)> {
+        let Source { sections, conditions, repeated, .. } = self.source;
+        let rows = starts.iter().map(|(address, directives)| (*address, place(*address), directives.clone()));
+        let mut insertions: Vec<Insertion> = Vec::new();
+        for (address, place, directives) in rows.chain([(last, end, vec![END.to_owned()])]) {
+            let place = place.map_err(|omission| (omission, address))?;
+            let before = insertions.last().map_or(place, |last| last.place);
+            let is_next = insertions.is_empty() || before < place;
+            let label = self.source.label(name).map_or(before.at, |label| label.end);
+            let omission = if !is_next || sections.at(before.at) != sections.at(place.at) {
+                Omission::Interleaved
+            } else if repeated.contains(&place.line) {
+                Omission::RepeatedLine
+            } else if conditions.at(label) != conditions.at(place.at) {
+                Omission::InCondition
+            } else {
+                insertions.push(Insertion { place, directives });
+                continue;
+            };
+            return Err((omission, address));
         }
-        if all.iter().any(|place| self.source.repeated.contains(&place.line)) {
-            return Err(Omission::RepeatedLine);
-        }
-        let with_directives = places.into_iter().zip(directives.iter().cloned());
-        let mut insertions: Vec<_> =
-            with_directives.map(|(place, directives)| Insertion { place, directives }).collect();
-        if let Some(first) = insertions.first_mut() {
-            first.directives.insert(0, START.to_owned());
-        }
-        insertions.push(Insertion { place: end, directives: vec![END.to_owned()] });
         Ok(insertions)
     }
 
@@ -257,20 +274,8 @@ impl Annotator<'_> {
         Some(range.start.offset(last.offset.into()))
     }
 
-    /// Describes a function that got no directives. `starts` are the starts of all such functions.
-    fn omitted(
-        &self,
-        range: Range<Address>,
-        omission: Omission,
-        offset: u32,
-        starts: &BTreeSet<Address>,
-    ) -> Omitted {
-        let start = range.start;
-        let called = || {
-            (omission == Omission::Code(cfipack_code::Omission::OddCall))
-                .then(|| self.call_of(&range, starts))
-        };
-        let at = called().flatten().unwrap_or(start.offset(offset.into()));
+    /// Describes a function that got no directives. The instruction at `at` shows the reason.
+    fn omitted(&self, start: Address, omission: Omission, at: Address) -> Omitted {
         let label = || {
             let label = self.source.label(self.name(start)?.as_bytes())?;
             Some(self.source.line_of(label.end))
@@ -280,16 +285,6 @@ impl Annotator<'_> {
         let line = line.or_else(|| self.source.line_at(at)).or_else(label);
         let first = self.source.instructions(&(at.0..at.0 + LONGEST)).unwrap_or_default().into_iter().next();
         Omitted { start, omission, line, mnemonic: first.map_or(String::new(), |first| first.mnemonic) }
-    }
-
-    /// Returns the first call of a function that leads to one of `starts`.
-    fn call_of(&self, range: &Range<Address>, starts: &BTreeSet<Address>) -> Option<Address> {
-        let (bytes, relocated) = self.memory.code(range.start, range.end.0 - range.start.0)?;
-        let code = Code { arch: self.file.arch(), start: range.start, bytes, relocated: &relocated };
-        let all = Instructions::new(&code);
-        let is_odd = |flow| matches!(flow, Flow::Call(Some(target)) if target != range.start && starts.contains(&target));
-        let call = all.as_slice().iter().find(|one| is_odd(one.flow))?;
-        Some(range.start.offset(call.offset.into()))
     }
 }
 

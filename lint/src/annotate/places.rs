@@ -8,10 +8,11 @@ use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Line, Lines};
 
 use super::Omission;
+use super::conditions::Conditions;
 use super::lines::{SourceLine, name_of_label};
 use super::sections::Sections;
 use super::statements::{
-    agrees, called_macro, data_len, is_alignment, is_directive, is_of_symbols, is_section, macros,
+    agrees, called_macro, data_len, is_alignment, is_directive, is_macro, is_of_symbols, is_section, macros,
     makes_bytes, repeated_lines, word,
 };
 use crate::FileMemory;
@@ -33,6 +34,7 @@ pub struct Source<'s> {
     pub text: &'s [u8],
     pub lines: &'s [SourceLine],
     pub sections: Sections,
+    pub conditions: Conditions,
     memory: &'s FileMemory<'s>,
     /// Pieces of code of this source and of other sources, ascending by address. Adjacent code of the same line is one
     /// piece.
@@ -83,13 +85,15 @@ impl<'s> Source<'s> {
                 labels.entry(name_of_label(&text[label.clone()])).or_insert_with(|| Some(label.clone()));
             *place = place.take().filter(|place| place == label);
         }
-        let (macros, names, sections) = (macros(text), BTreeSet::new(), Sections::new(text, lines));
+        let (macros, names) = (macros(text), BTreeSet::new());
+        let (sections, conditions) = (Sections::new(text, lines), Conditions::new(text, lines));
         let repeated = repeated_lines(text, lines);
         let mut source = Self {
             arch,
             text,
             lines,
             sections,
+            conditions,
             memory,
             code,
             is_own,
@@ -292,25 +296,31 @@ impl<'s> Source<'s> {
         Ok(Place { at: self.text.len(), line: self.lines.len(), is_inside: false })
     }
 
-    /// Returns whether the lines of a function fit its code.
+    /// Returns the address of an instruction that shows that the lines of a function do not fit its code.
     ///
-    /// No statement may have the name of a different instruction. Of the statements that call no macro of the source,
-    /// at least half must have the name of their instruction.
-    pub fn is_of_text(&self, function: &Range<Address>) -> bool {
+    /// No statement may have the name of a different instruction. Of the statements that call no macro, at least half must
+    /// have the name of their instruction. Macros of included files have names that no instruction has.
+    pub fn other_text(&self, function: &Range<Address>) -> Option<Address> {
         let first = self.code.partition_point(|line| line.addresses.end <= function.start.0);
-        let (mut same, mut all) = (0, 0);
+        let (mut same, mut all, mut other) = (0, 0, None);
+        let has_capitals = |word: &[u8]| word.iter().any(u8::is_ascii_uppercase);
+        let are_lowercase = !self.names.is_empty() && !self.names.iter().any(|name| has_capitals(name));
         for piece in &self.code[first..] {
             if piece.addresses.start >= function.end.0 {
                 break;
             }
+            let address = Address(piece.addresses.start);
             match self.compare(piece) {
                 None => {}
                 Some(Compared::Same(_)) => (same, all) = (same + 1, all + 1),
-                Some(Compared::Other(word)) if !self.names.contains(word) => all += 1,
-                Some(Compared::Other(_) | Compared::NoStatement) => return false,
+                Some(Compared::Other(word)) if are_lowercase && has_capitals(word) => {}
+                Some(Compared::Other(word)) if !self.names.contains(word) => {
+                    (all, other) = (all + 1, other.or(Some(address)));
+                }
+                Some(Compared::Other(_) | Compared::NoStatement) => return Some(address),
             }
         }
-        same * 2 >= all
+        other.filter(|_| same * 2 < all)
     }
 
     /// Compares the first statement of a piece's line with the piece's first instruction.
@@ -329,7 +339,7 @@ impl<'s> Source<'s> {
             return Some(Compared::NoStatement);
         };
         let word = word(statement);
-        if is_directive(statement) || self.macros.contains(called_macro(statement)) {
+        if is_directive(statement) || is_macro(statement) || self.macros.contains(called_macro(statement)) {
             return None;
         }
         let instructions = self.first_instructions(&piece.addresses)?;

@@ -55,19 +55,12 @@ impl Source<'_> {
         };
         let label = named.or_else(only)?.1;
         let first = self.lines.partition_point(|line| line.range.end < label);
-        let (mut size, mut is_known, mut conditions) = (0, true, 0u32);
+        let (mut size, mut is_known) = (0, true);
         for line in &self.lines[first..=last] {
             if line.starts_in_comment {
                 return None;
             }
             if let Some(directive) = preprocessor(&self.text[line.range.clone()]) {
-                // The label itself must not be in a condition that ends here.
-                conditions = match directive {
-                    Preprocessor::If => conditions + 1,
-                    Preprocessor::Else if conditions == 0 => return None,
-                    Preprocessor::EndIf => conditions.checked_sub(1)?,
-                    Preprocessor::Else | Preprocessor::Other => conditions,
-                };
                 is_known &= directive == Preprocessor::Other;
             }
             for statement in line.statements.iter().filter(|statement| statement.start >= label) {

@@ -34,6 +34,11 @@ pub fn called_macro(statement: &[u8]) -> &[u8] {
     word.split(|byte| *byte == b'(').next().unwrap_or(word)
 }
 
+/// Returns whether a statement calls a macro of some file. No name of an instruction has an underscore or a parenthesis.
+pub fn is_macro(statement: &[u8]) -> bool {
+    word(statement).iter().any(|byte| matches!(byte, b'_' | b'('))
+}
+
 /// Returns whether a directive makes padding.
 pub fn is_alignment(statement: &[u8]) -> bool {
     matches!(word(statement), b".align" | b".balign" | b".p2align")

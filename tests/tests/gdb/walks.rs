@@ -22,22 +22,22 @@ use super::{Backtraces, Stop, Stops, run_gdb};
 /// Which files have tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Tables {
-    InAll,
+    All,
     /// In the program alone.
-    InProgram,
+    Program,
     /// In all but the program.
-    InLibraries,
-    InNone,
+    Libraries,
+    Nowhere,
 }
 
 impl Tables {
     /// Returns whether a file has a table.
     fn are_in(self, name: &str, program: &Path) -> bool {
         match self {
-            Self::InAll => true,
-            Self::InProgram => Path::new(name) == program,
-            Self::InLibraries => Path::new(name) != program,
-            Self::InNone => false,
+            Self::All => true,
+            Self::Program => Path::new(name) == program,
+            Self::Libraries => Path::new(name) != program,
+            Self::Nowhere => false,
         }
     }
 }
@@ -162,7 +162,7 @@ fn compare(
         images.read(&*process);
         let outermost = std::iter::once(stop.outermost);
         let theirs: Vec<_> = stop.frames.iter().map(|frame| frame.0).chain(outermost).collect();
-        for tables in [Tables::InAll, Tables::InProgram, Tables::InLibraries, Tables::InNone] {
+        for tables in [Tables::All, Tables::Program, Tables::Libraries, Tables::Nowhere] {
             for has_code in [false, true] {
                 let modules = modules(&images, tables, has_code, &program);
                 let (frames, end) = walk(&stop, &process, &modules);
@@ -198,6 +198,6 @@ fn no_stack_is_wrong_in_silence() {
         println!("tables {tables:?}, {code}: {verdict:?} {count}");
     }
     assert!(silent.is_empty(), "{} stacks: {}", silent.len(), silent.join("\n"));
-    let equal = all.get(&(Tables::InAll, false, Verdict::Equal)).copied().unwrap_or_default();
+    let equal = all.get(&(Tables::All, false, Verdict::Equal)).copied().unwrap_or_default();
     assert!(equal > 100, "{equal} stops compared");
 }

@@ -154,9 +154,10 @@ fn by_code(
                 found.rows.push(RowOfPart { row: RowJson::new(file.arch(), &row), repeats: None });
             }
         }
-        Err(omission) => {
-            found.reason = Some(omission.name());
-            found.words = Some(format!("no rows can be made of its code: {}", omission.name()));
+        Err(refused) => {
+            let reason = refused.omission.name();
+            found.reason = Some(reason);
+            found.words = Some(format!("no rows can be made of its code: {reason}"));
         }
     }
     Ok(Some(found))

@@ -13,10 +13,10 @@ use cfipack_format::Address;
 use super::ways::{self, Way};
 use super::{Candidate, MAX_CODE, Surroundings};
 use crate::analysis::{Analysis, CallSite, Doubt, Entry, Ways};
-use crate::instruction::Flow;
+use crate::instruction::{Flow, Op, index_of};
 use crate::instructions::Instructions;
 use crate::state::State;
-use crate::synthesize::Omission;
+use crate::synthesize::{Omission, Refused};
 use crate::table::Memory;
 use crate::value::Value;
 
@@ -36,11 +36,13 @@ pub(super) struct Frames {
     pub some: bool,
     /// At least one jump happens without a frame, as a tail call does.
     pub none: bool,
+    /// The offset of the first jump.
+    pub first: u32,
 }
 
 /// The result of following a function once.
 pub(super) struct Followed<T> {
-    pub rows: Result<T, Omission>,
+    pub rows: Result<T, Refused>,
     /// True if some path leaves the function by a return, or by a jump to another function.
     pub leaves: bool,
     /// True if some path from the function's start leaves the function in this way.
@@ -55,6 +57,8 @@ pub(super) struct Followed<T> {
     /// function, and a target mostly has only one state.
     into: Box<[(Address, Rc<State>)]>,
     pub calls: Vec<Address>,
+    /// The offset of the first call whose target is not known.
+    pub unknown_call: Option<u32>,
     /// The number of bytes of padding at the function's start.
     lead: u32,
     /// True if no path removes more from the stack than the function's own frame.
@@ -67,7 +71,7 @@ pub(super) struct Followed<T> {
 pub(super) struct Rounds<'r, T> {
     candidates: &'r [Candidate<'r>],
     memory: &'r dyn Memory,
-    rows: &'r dyn Fn(&Analysis<'_>) -> Result<T, Omission>,
+    rows: &'r dyn Fn(&Analysis<'_>) -> Result<T, Refused>,
     instructions: Instructions,
     pub all: Vec<Followed<T>>,
     /// The targets of all direct calls, ascending.
@@ -86,7 +90,7 @@ impl<'r, T> Rounds<'r, T> {
         candidates: &'r [Candidate<'r>],
         surroundings: &'r Surroundings<'r>,
         memory: &'r dyn Memory,
-        rows: &'r dyn Fn(&Analysis<'_>) -> Result<T, Omission>,
+        rows: &'r dyn Fn(&Analysis<'_>) -> Result<T, Refused>,
     ) -> Self {
         let mut rounds = Self {
             candidates,
@@ -137,9 +141,33 @@ impl<'r, T> Rounds<'r, T> {
         self.candidates[index].is_exported && self.all[index].stays_below
     }
 
-    /// Returns the functions that a function jumps into with a frame in place, or in the middle.
-    pub fn entered_by(&self, index: usize) -> impl Iterator<Item = usize> {
-        self.all[index].into.iter().filter_map(|way| self.around(way.0)).map(|(other, _)| other)
+    /// Returns the functions that a function jumps into with a frame in place, or in the middle, and the offsets there.
+    pub fn entered_by(&self, index: usize) -> impl Iterator<Item = (usize, u32)> {
+        self.all[index].into.iter().filter_map(|way| self.around(way.0))
+    }
+
+    /// Returns the offset of a function's first such jump.
+    pub fn first_jump_into(&self, index: usize) -> Option<u32> {
+        let Followed { jumps, into, .. } = &self.all[index];
+        let jumps = into.iter().filter_map(|way| jumps.binary_search_by_key(&way.0, |jump| jump.0).ok());
+        jumps.map(|jump| self.all[index].jumps[jump].1.first).min()
+    }
+
+    /// Returns the offset of a function's first call that leads to a place in the function `called`.
+    pub fn call_into(&mut self, index: usize, called: usize) -> u32 {
+        self.instructions.decode(&self.candidates[index].code);
+        let is_into = |target| self.around(target).is_some_and(|(other, _)| other == called);
+        let mut all = self.instructions.as_slice().iter();
+        let call = all.find(|one| matches!(one.flow, Flow::Call(Some(target)) if is_into(target)));
+        call.map_or(0, |call| call.offset)
+    }
+
+    /// Returns whether a function stores the frame pointer somewhere.
+    pub fn saves_frame_pointer(&mut self, index: usize) -> bool {
+        let code = &self.candidates[index].code;
+        self.instructions.decode(code);
+        let own = index_of(code.arch, code.arch.frame_pointer());
+        self.instructions.ops.iter().any(|op| matches!(op, Op::Store { from, .. } if *from == own))
     }
 
     fn settle(&mut self) {
@@ -224,13 +252,14 @@ impl<'r, T> Rounds<'r, T> {
     fn follow(&mut self, index: usize, starts: bool, entries: &[Entry<'_>]) -> Followed<T> {
         let Candidate { code, call_sites, noreturn, is_known, is_exported } = self.candidates[index];
         let omitted = |omission| Followed {
-            rows: Err(omission),
+            rows: Err(Omission::at(omission, 0)),
             leaves: false,
             leaves_from_start: false,
             jumps: Box::default(),
             table_targets: BTreeSet::new(),
             into: Box::default(),
             calls: Vec::new(),
+            unknown_call: None,
             lead: 0,
             is_function: true,
             stays_below: false,
@@ -243,7 +272,8 @@ impl<'r, T> Rounds<'r, T> {
         self.instructions.decode(&code);
         let entry = State::at_entry(code.arch);
         let ways = Ways { start: starts.then_some(&entry), entries, call_sites, noreturn };
-        let mut analysis = Analysis::new(code, &self.instructions, self.memory, ways);
+        let red_zone = Some(code.arch.red_zone());
+        let mut analysis = Analysis::with_red_zone(code, &self.instructions, self.memory, ways, red_zone);
         let own = entry.get(code.arch, code.arch.stack_pointer());
         let mut followed = omitted(Omission::NoCode);
         let most = code.bytes.len() / TARGETS.0 + TARGETS.1;
@@ -261,7 +291,8 @@ impl<'r, T> Rounds<'r, T> {
                 // A landing pad belongs to the frame of the call, so the call's frame is in place there.
                 let has_frame = matches!(instruction.flow, Flow::Call(_))
                     || state.get(code.arch, code.arch.stack_pointer()) != own;
-                let frames = jumps.entry(target).or_default();
+                let first = Frames { first: instruction.offset, ..Frames::default() };
+                let frames = jumps.entry(target).or_insert(first);
                 (frames.some, frames.none) = (frames.some | has_frame, frames.none | !has_frame);
                 let other = around(self.candidates, target);
                 if other.is_none_or(|(_, offset)| offset == 0 && !has_frame) {
@@ -281,7 +312,8 @@ impl<'r, T> Rounds<'r, T> {
         analysis.let_leave(followed.into.iter().map(|way| way.0), fragment);
         followed.is_function = fragment || followed.into.is_empty() || analysis.keeps_to_its_frame();
         followed.rows = (self.rows)(&analysis);
-        followed.leaves = !matches!(followed.rows, Err(Omission::NeverReturns));
+        let never = |refused: &Refused| refused.omission == Omission::NeverReturns;
+        followed.leaves = !followed.rows.as_ref().is_err_and(never);
         if !followed.leaves {
             analysis.let_stay();
             followed.stays_below = is_exported && analysis.keeps_to_its_frame();
@@ -293,18 +325,20 @@ impl<'r, T> Rounds<'r, T> {
             _ => starts && analysis.returns_from(0),
         };
         if is_too_large {
-            followed.rows = Err(Omission::Doubt(Doubt::TooLarge));
+            followed.rows = Err(Omission::Doubt(Doubt::TooLarge).at(0));
         }
         if followed.rows.is_ok() && analysis.pushes_for_landing_pads(call_sites) {
-            followed.rows = Err(Omission::Cfa);
+            followed.rows = Err(Omission::Cfa.at(0));
         }
         let first = self.instructions.as_slice().iter().find(|instruction| !instruction.is_padding);
         followed.lead = first.map_or(0, |first| first.offset);
-        let calls = self.instructions.as_slice().iter().filter_map(|instruction| match instruction.flow {
-            Flow::Call(target) => target,
-            _ => None,
-        });
-        followed.calls = calls.collect();
+        for instruction in self.instructions.as_slice() {
+            match instruction.flow {
+                Flow::Call(Some(target)) => followed.calls.push(target),
+                Flow::Call(None) => _ = followed.unknown_call.get_or_insert(instruction.offset),
+                _ => {}
+            }
+        }
         followed.calls.sort_unstable();
         followed.calls.dedup();
         followed

@@ -16,6 +16,7 @@ use crate::{Backtraces, Stop};
 
 /// A module, with the table that it leads to.
 pub struct Modules {
+    #[allow(clippy::vec_box, reason = "modules lead to the tables, which must not move")]
     _tables: Vec<Box<cfipack_sframe>>,
     modules: Vec<cfipack_module>,
 }
