@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use cfipack_container::File;
 use cfipack_decoder::unwind_info::{Error, Section};
 use cfipack_encoder::unwind_info::{self as encoder, Entry, Layout, Places};
-use cfipack_format::compact_unwind::{Encoding, Mode};
+use cfipack_format::compact_unwind::Mode;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, Register};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{self, Code, Image, Meaning, verify, violations};
