@@ -149,7 +149,10 @@ fn anything_can_be_pushed() {
             sizes.push(bytes.len());
             if let Ok(section) = Section::parse(&bytes) {
                 let starts: Vec<_> = section.entries().map(|entry| entry.unwrap().start).collect();
-                assert!(starts.is_sorted_by(|a, b| a < b), "table {number}, {layout:?}");
+                // Apple's linker keeps an empty entry before a function at the same address.
+                let may_share = matches!(layout, Layout::LdPrime | Layout::LdPrime27);
+                let ascend = starts.is_sorted_by(|a, b| a < b || may_share && a == b);
+                assert!(ascend, "table {number}, {layout:?}");
             }
         }
         assert_eq!(sizes[..3].iter().min(), Some(&sizes[0]), "table {number}: {sizes:?}");
