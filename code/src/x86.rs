@@ -206,7 +206,7 @@ impl<'c> X86Decoder<'c> {
         let next = decode(self.arch, self.code.get(offset..).unwrap_or_default(), Address(call.next_ip()));
         let is_stack = |register: X86| register.full_register() == X86::RSP;
         next.stack_pointer_increment() > 0
-            || next.op0_kind() == OpKind::Register && is_stack(next.op0_register()) && next.op_count() > 1
+            || next.mnemonic() == Mnemonic::Add && is_stack(next.op0_register())
             || is_stack(next.memory_base()) && next.memory_displacement64() == 0
     }
 
