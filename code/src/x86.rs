@@ -33,6 +33,7 @@ pub(crate) struct X86Decoder<'c> {
     /// The registers that a call may change, as bits by DWARF's numbers.
     call_changes: u64,
     start: Address,
+    code: &'c [u8],
     decoder: Decoder<'c>,
     info: InstructionInfoFactory,
 }
@@ -109,6 +110,7 @@ impl<'c> X86Decoder<'c> {
             is_wide,
             call_changes,
             start,
+            code,
             decoder: decoder(arch, code, start),
             info: InstructionInfoFactory::new(),
         }
@@ -178,7 +180,11 @@ impl<'c> X86Decoder<'c> {
         match control {
             FlowControl::Next | FlowControl::XbeginXabortXend => Flow::Next,
             // Position-independent i386 code calls the next instruction to read its own address from the stack.
-            FlowControl::Call if target == Some(Address(instruction.next_ip())) => Flow::Next,
+            FlowControl::Call
+                if target == Some(Address(instruction.next_ip())) && self.takes_address(instruction) =>
+            {
+                Flow::Next
+            }
             // System calls return by themselves.
             FlowControl::Call if near_target(instruction).is_none() => Flow::Next,
             FlowControl::Call => Flow::Call(target),
@@ -192,6 +198,16 @@ impl<'c> X86Decoder<'c> {
             FlowControl::Interrupt if instruction.mnemonic() == Mnemonic::Int => Flow::Next,
             FlowControl::Interrupt | FlowControl::Exception => Flow::Stop,
         }
+    }
+
+    /// Returns whether the instruction after a call of this instruction uses the return address, as no function does.
+    fn takes_address(&self, call: &Instruction) -> bool {
+        let offset = call.next_ip().wrapping_sub(self.start.0) as usize;
+        let next = decode(self.arch, self.code.get(offset..).unwrap_or_default(), Address(call.next_ip()));
+        let is_stack = |register: X86| register.full_register() == X86::RSP;
+        next.stack_pointer_increment() > 0
+            || next.mnemonic() == Mnemonic::Add && is_stack(next.op0_register())
+            || is_stack(next.memory_base()) && next.memory_displacement64() == 0
     }
 
     fn indirect(&self, instruction: &Instruction, relocated: bool) -> Flow {

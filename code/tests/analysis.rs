@@ -1,7 +1,7 @@
 //! Small functions, assembled by hand and checked with a disassembler.
 
 use cfipack_code::{
-    Analysis, CallSite, Code, Doubt, Entry, Instructions, Judge, Memory, Rows, State, Value, Ways,
+    Analysis, CallSite, Code, Doubt, Entry, Flow, Instructions, Judge, Memory, Rows, State, Value, Ways,
 };
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
 
@@ -399,4 +399,23 @@ fn hlt_may_be_the_last_instruction() {
     // push rbx; hlt; pop rbx; ret
     let (cfas, doubts) = followed(Arch::Amd64, &[0x53, 0xf4, 0x5b, 0xc3], &cfipack_code::NoMemory);
     assert_eq!((cfas.last().unwrap().as_str(), &doubts[..]), ("7+8", &[][..]));
+}
+
+/// Code reads its own address by a call of the next instruction. A function may end with a call of the function that
+/// follows, too.
+#[test]
+fn a_call_of_the_next_instruction() {
+    let flow = |next: &[u8]| {
+        let bytes = [&[0xe8, 0, 0, 0, 0][..], next].concat();
+        let code = Code { arch: Arch::Amd64, start: Address(START), bytes: &bytes, relocated: &[] };
+        Instructions::new(&code).as_slice()[0].flow
+    };
+    // pop rax; mov rax, [rsp]; add rsp, 8
+    for next in [&[0x58][..], &[0x48, 0x8b, 0x04, 0x24], &[0x48, 0x83, 0xc4, 8]] {
+        assert_eq!(flow(next), Flow::Next, "{next:x?}");
+    }
+    // push rbp; sub rsp, 8; mov rbp, rsp; nothing
+    for next in [&[0x55][..], &[0x48, 0x83, 0xec, 8], &[0x48, 0x89, 0xe5], &[]] {
+        assert_eq!(flow(next), Flow::Call(Some(Address(START + 5))), "{next:x?}");
+    }
 }

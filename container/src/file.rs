@@ -208,12 +208,13 @@ impl<'a> File<'a> {
     /// Returns the addresses of this file that the dynamic linker stores as pointers (`RELATIVE`, `IRELATIVE`), in the
     /// order of the relocations. The bytes of the file need not have these pointers.
     ///
-    /// The result is empty unless the file is a linked ELF file with section headers. Relocations that cannot be read
-    /// are skipped.
-    pub fn relative_pointers(&self) -> Vec<Address> {
+    /// The result is `None` if other words of the data may be pointers, too: unless the file is a position-independent ELF
+    /// file with section headers, and with such relocations in `.rela` sections only. Relocations that cannot be read are
+    /// skipped.
+    pub fn relative_pointers(&self) -> Option<Vec<Address>> {
         match &self.format {
             Format::Elf(elf) => elf.relative_pointers(),
-            Format::MachO(_) => Vec::new(),
+            Format::MachO(_) => None,
         }
     }
 

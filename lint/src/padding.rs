@@ -16,6 +16,38 @@ pub fn len(arch: Arch, bytes: &[u8]) -> usize {
     bytes.len() - rest.len()
 }
 
+/// Returns whether the code in `bytes` can end after them: with a return or a jump, perhaps with padding after it, or with a
+/// call and padding.
+pub fn may_end(arch: Arch, bytes: &[u8]) -> bool {
+    (0..=bytes.len()).any(|len| {
+        let (code, padding) = bytes.split_at(bytes.len() - len);
+        if !is_padding(arch, padding) {
+            return false;
+        }
+        // Zeros can be the end of an instruction.
+        let is_padded = padding.last().is_some_and(|last| *last != 0);
+        match arch.family() {
+            Family::X86 => match code {
+                [] => is_padded,
+                [.., 0xc3 | 0xf4] | [.., 0xeb, _] | [.., 0xe9, _, _, _, _] => true,
+                [.., 0x0f, 0x0b] | [.., 0xff, 0xe0..=0xe7] => true,
+                [.., 0xe8, _, _, _, _] | [.., 0xff, 0xd0..=0xd7] => is_padded,
+                _ => false,
+            },
+            Family::Aarch64 => {
+                let Some(word) = code.last_chunk().map(|word| u32::from_le_bytes(*word)) else {
+                    return code.is_empty();
+                };
+                // b; br, ret and their kinds with authentication; bl; blr
+                word >> 26 == 0x05
+                    || matches!(word & 0xffff_0000, 0xd61f_0000 | 0xd65f_0000 | 0xd71f_0000)
+                    || len != 0 && (word >> 26 == 0x25 || word & 0xffff_fc1f == 0xd63f_0000)
+            }
+            Family::S390x | Family::Riscv => true,
+        }
+    })
+}
+
 /// Returns the length of the padding instruction at the start of `bytes`, or `None` if they start with anything else.
 fn first(arch: Arch, bytes: &[u8]) -> Option<usize> {
     match arch.family() {
@@ -65,7 +97,7 @@ fn x86_operand(modrm: u8, sib: Option<&u8>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arch, is_padding};
+    use super::{Arch, is_padding, may_end};
 
     /// The sequences are from Intel's manual, "Recommended Multi-Byte Sequence of NOP Instruction", and from gas.
     #[test]
@@ -94,5 +126,25 @@ mod tests {
         assert!(!is_padding(Arch::Aarch64, &[0xc0, 0x03, 0x5f, 0xd6]));
         assert!(is_padding(Arch::S390x, &[0x07, 0x07, 0x47, 0, 0, 0, 0xc0, 0x04, 0, 0, 0, 0, 0, 0]));
         assert!(!is_padding(Arch::S390x, &[0x07, 0xfe])); // br %r14
+    }
+
+    #[test]
+    fn code_ends_with_returns_jumps_and_padded_calls() {
+        let may_end = |bytes: &[u8]| may_end(Arch::Amd64, bytes);
+        // ret; jmp +0; jmp +0 (near); ud2; jmp *%rax; call +0x10 and nop; all with nops
+        let ends: [&[u8]; 5] = [&[0xc3], &[0xeb, 0], &[0xe9, 1, 2, 3, 4], &[0x0f, 0x0b], &[0xff, 0xe0]];
+        for end in ends {
+            assert!(may_end(end) && may_end(&[end, &[0x66, 0x90]].concat()), "{end:x?}");
+        }
+        assert!(may_end(&[0xe8, 0x10, 1, 2, 3, 0x90]) && !may_end(&[0xe8, 0x10, 1, 2, 3]));
+        // mov $0, %eax; mov %rdi, %rsi
+        assert!(!may_end(&[0xb8, 0, 0, 0, 0]) && !may_end(&[0x48, 0x89, 0xfe]));
+        let arm = |words: &[u32]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            super::may_end(Arch::Aarch64, &bytes)
+        };
+        // ret; b +4; br x16; mov x29, sp; bl +4; bl +4 and nop
+        assert!([0xd65f_03c0, 0x1400_0001, 0xd61f_0200].iter().all(|word| arm(&[*word])));
+        assert!(!arm(&[0x9100_03fd]) && !arm(&[0x9400_0001]) && arm(&[0x9400_0001, 0xd503_201f]));
     }
 }

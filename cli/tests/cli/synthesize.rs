@@ -174,8 +174,6 @@ fn calls_lead_to_functions_of_a_stripped_program() {
 #[test]
 #[ignore = "needs gcc and strip"]
 fn a_function_ends_at_a_call_that_may_not_return() {
-    [("cc", "gcc"), ("strip", "binutils")].iter().for_each(|(tool, package)| needs::program(tool, package));
-    let directory = scratch("synthesize-lost-call");
     let text = "\
 \t.text
 \t.globl spawn
@@ -200,16 +198,51 @@ child:\tpush %rbp
 \t.type fail, @function
 fail:\tud2
 ";
-    let (source, library) = (directory.join("spawn.s"), directory.join("spawn.so"));
-    std::fs::write(&source, text).unwrap();
-    let run = |command: &mut Command| assert!(command.status().unwrap().success(), "{command:?}");
-    run(Command::new("cc").args(["-shared", "-nostdlib", "-o"]).args([&library, &source]));
-    run(Command::new("strip").arg(&library));
-    let with = directory.join("with.so");
-    printed(0, &[library.to_str().unwrap(), "--synthesize", "-o", with.to_str().unwrap()]);
-    let dumped = printed(0, &["dump", with.to_str().unwrap()]);
+    let (_, dumped) = linked("synthesize-lost-call", text, &["-shared"]);
     // The instructions from `spawn` to the call of `fail` have 36 bytes.
     assert!(dumped.contains("size = 36 bytes"), "{dumped}");
+}
+
+/// Links assembler text without CFI, strips it, and returns the functions that get rows: the address, the size and the dump.
+fn linked(name: &str, text: &str, options: &[&str]) -> (Vec<(u64, u64)>, String) {
+    [("cc", "gcc"), ("strip", "binutils")].iter().for_each(|(tool, package)| needs::program(tool, package));
+    let directory = scratch(name);
+    let (source, linked) = (directory.join("text.s"), directory.join("linked"));
+    std::fs::write(&source, text).unwrap();
+    let run = |command: &mut Command| assert!(command.status().unwrap().success(), "{command:?}");
+    let options = [&["-nostdlib", "-Wl,-Ttext=0x10000"], options].concat();
+    run(Command::new("cc").args(options).arg("-o").args([&linked, &source]));
+    run(Command::new("strip").arg(&linked));
+    let table = directory.join("table");
+    printed(0, &[linked.to_str().unwrap(), "--synthesize", "--section", table.to_str().unwrap()]);
+    let dumped = printed(0, &["dump", table.to_str().unwrap()]);
+    (functions(&dumped), dumped)
+}
+
+/// At 0x10010, in the middle of an instruction, is `mov %rdx, %rax; ret`. The data has this number, which is no pointer.
+#[test]
+#[ignore = "needs gcc and strip"]
+fn a_number_that_is_an_address_of_code_shows_no_function() {
+    let text = "\
+\t.text
+\t.fill 4, 1, 0x90
+\tmovabs $0x1122334455667788, %rcx
+\tmovabs $0x22334455c3d08948, %rcx
+\tjmp *%rax
+\t.p2align 4
+\t.globl _start
+\t.type _start, @function
+_start:\tpush %rax
+\tpop %rax
+\tret
+\t.data
+\t.quad 0x10010, pointer
+pointer:\t.quad _start
+";
+    for options in [&["-static", "-no-pie"][..], &["-shared"]] {
+        let (found, dumped) = linked("synthesize-number", text, options);
+        assert!(found.iter().all(|function| function.0 != 0x10010), "{dumped}");
+    }
 }
 
 /// Returns the text of a function that the next one calls. Every third has a frame, every fifth has two returns.

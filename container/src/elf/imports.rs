@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use cfipack_format::{Address, Arch};
 use object::SymbolIndex;
 use object::elf::{self, RelocationType};
-use object::read::elf::{Rela as _, SectionHeader as _};
+use object::read::elf::{FileHeader as _, Rela as _, SectionHeader as _};
 
 use super::file::Elf;
 use super::headers::Headers;
@@ -42,19 +42,20 @@ impl<'a> Elf<'a> {
     }
 
     /// Returns the addresses of this file that the dynamic linker stores as pointers: the addends of relocations
-    /// without a symbol. Sections that cannot be read are skipped.
-    pub(crate) fn relative_pointers(&self) -> Vec<Address> {
-        let Headers { endian, bytes, kind, sections, .. } = &self.headers;
-        let mut pointers = Vec::new();
-        if *kind == Kind::Relocatable {
-            return pointers;
+    /// without a symbol. Returns `None` if words of the data may be pointers without such a relocation.
+    pub(crate) fn relative_pointers(&self) -> Option<Vec<Address>> {
+        let Headers { endian, bytes, file, sections, .. } = &self.headers;
+        let is_packed = sections.iter().any(|section| section.sh_type(*endian) == elf::SHT_RELR);
+        if file.e_type(*endian) != elf::ET_DYN || is_packed {
+            return None;
         }
+        let mut pointers = Vec::new();
         for section in sections.iter() {
             let Ok(Some((entries, _))) = section.rela(*endian, *bytes) else { continue };
             let own = entries.iter().filter(|entry| entry.r_sym(*endian, false) == 0);
             pointers.extend(own.map(|entry| Address(entry.r_addend(*endian) as u64)));
         }
-        pointers
+        (!pointers.is_empty()).then_some(pointers)
     }
 }
 

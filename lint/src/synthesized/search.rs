@@ -27,6 +27,8 @@ const GROWTH: u64 = 8;
 const MAX_FUNCTION: u64 = 1 << 20;
 /// Compilers align functions to this many bytes.
 pub const ALIGNMENT: u64 = 16;
+/// So many bytes show whether code ends before an address.
+const BEFORE: u64 = 32;
 /// The search stops after it has decoded this many times the bytes of the code without symbols.
 const WORK: u64 = 64;
 
@@ -165,6 +167,14 @@ impl<'s, 'f> Search<'s, 'f> {
         if address.0.is_multiple_of(alignment) {
             self.suggest_start(address);
         }
+    }
+
+    /// Returns whether code can end before an address, so that a function can start there.
+    pub fn follows_end(&self, address: Address) -> bool {
+        let Some(range) = self.around(address) else { return false };
+        let size = (address.0 - range.start.0).min(BEFORE);
+        let before = self.memory.code(address.offset(-(size as i64)), size);
+        size == 0 || before.is_some_and(|(bytes, _)| padding::may_end(self.arch, bytes))
     }
 
     fn suggest_start(&mut self, address: Address) {
@@ -339,7 +349,9 @@ impl<'s, 'f> Search<'s, 'f> {
             let Some(limit) = self.limit(end) else { continue };
             let Some((bytes, _)) = self.memory.code(end, limit.0 - end.0) else { continue };
             let padding = padding::len(self.arch, bytes);
-            if padding < bytes.len() {
+            // After a call that does not return, code without padding may be of the same function.
+            let may_start = padding != 0 || end.0.is_multiple_of(ALIGNMENT) || self.follows_end(end);
+            if may_start && padding < bytes.len() {
                 self.suggest_start(end.offset(padding as i64));
             }
         }

@@ -134,10 +134,18 @@ impl Uncovered {
         if let Some(headers) = file.as_elf().map(Elf::headers) {
             search.follow_entry(Address(headers.file.e_entry.get(headers.endian)));
         }
-        for section in file.data_sections()? {
-            pointers(file.arch(), &section.bytes).for_each(|pointer| search.suggest(pointer));
+        if let Some(pointers) = file.relative_pointers() {
+            pointers.into_iter().for_each(|pointer| search.suggest(pointer));
+        } else {
+            // Any word of data may look like a pointer.
+            for section in file.data_sections()? {
+                for word in pointers(file.arch(), &section.bytes) {
+                    if search.follows_end(word) {
+                        search.suggest(word);
+                    }
+                }
+            }
         }
-        file.relative_pointers().into_iter().for_each(|pointer| search.suggest(pointer));
         let (memory, mut rest) = (search.memory, search.code.clone());
         let found = search.run();
         for (start, found) in found {
