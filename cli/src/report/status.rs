@@ -55,8 +55,8 @@ or an FDE is of an unknown function",
     ("gaps", "there is a gap"),
     (
         "lint",
-        "something differs that neither --baseline nor --ignore has; no function is named as
---function says; with --fail-undecided, a function is undecided",
+        "something differs that neither --baseline nor --ignore has; no function is named
+as --function says; with --fail-undecided, a function is undecided",
     ),
     (
         "unwind-info",

@@ -43,16 +43,22 @@ impl Conditions {
 
 /// Returns the arms that marks divide a text into. A mark without its end is not of a condition, but of a comment.
 fn arms(marks: &[(usize, Preprocessor)]) -> Arms {
-    let (mut open, mut is_paired) = (Vec::new(), vec![false; marks.len()]);
+    let (mut open, mut is_paired) = (Vec::<Vec<usize>>::new(), vec![false; marks.len()]);
     for (index, (_, mark)) in marks.iter().enumerate() {
         match mark {
-            Preprocessor::If => open.push(index),
-            Preprocessor::EndIf => {
-                if let Some(first) = open.pop() {
-                    (is_paired[first], is_paired[index]) = (true, true);
+            Preprocessor::If => open.push(Vec::from([index])),
+            Preprocessor::Else => {
+                if let Some(condition) = open.last_mut() {
+                    condition.push(index);
                 }
             }
-            Preprocessor::Else | Preprocessor::Other => is_paired[index] = !open.is_empty(),
+            Preprocessor::EndIf => {
+                if let Some(condition) = open.pop() {
+                    is_paired[index] = true;
+                    condition.into_iter().for_each(|mark| is_paired[mark] = true);
+                }
+            }
+            Preprocessor::Other => {}
         }
     }
     let (mut around, mut last, mut arms) = (Vec::new(), 0, Vec::new());

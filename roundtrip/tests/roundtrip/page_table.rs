@@ -385,7 +385,7 @@ fn order() {
     assert!(made.names().contains(&"index-order"));
     made = make(Layout::Small);
     made.change(at + 12, |_| 0x1080);
-    assert_eq!(made.names(), ["lsda-page", "uncovered"]);
+    assert_eq!(made.names(), ["after-sentinel", "lsda-page", "uncovered"]);
     made = make(Layout::Small);
     made.change(at + 12, |sentinel| sentinel | 0x0f00_0000);
     assert_eq!(made.names(), ["sentinel-beyond-code"]);
