@@ -145,7 +145,8 @@ fn special(instruction: &Instruction) -> Special {
     use Opcode as O;
     match instruction.opcode {
         O::SVC | O::HVC | O::SMC => Special::SystemCall,
-        O::PACIBSP | O::PACIAZ | O::PACIBZ => Special::OtherSigning,
+        O::PACIBSP => Special::SigningByB,
+        O::PACIAZ | O::PACIBZ => Special::OtherSigning,
         O::PACIA | O::PACIB if general(&instruction.operands[0]) == Some(LINK) => Special::OtherSigning,
         _ => Special::No,
     }

@@ -268,7 +268,9 @@ pub(crate) enum Special {
     SystemCall,
     /// The processor waits for an interrupt. The instruction ends a program.
     Halt,
-    /// The instruction signs the return address, but not with key A and the stack pointer.
+    /// The instruction signs the return address with key B and the stack pointer.
+    SigningByB,
+    /// The instruction signs the return address with another modifier than the stack pointer.
     OtherSigning,
     /// No instruction, but the bytes before the target of a branch. Their decoding would run over the target.
     Cut,

@@ -292,6 +292,19 @@ impl Instructions {
         &self.ops[first as usize..first as usize + usize::from(count)]
     }
 
+    /// Returns whether the function signs return addresses with key B, or else with key A. Returns `None` if it signs none,
+    /// or not all with the same key and the stack pointer.
+    pub(crate) fn signs_by_b(&self) -> Option<bool> {
+        let mut signing = self.list.iter().filter(|instruction| self.ops(instruction).contains(&Op::Sign));
+        let key_b = |instruction: &Instruction| match instruction.special {
+            Special::No => Some(false),
+            Special::SigningByB => Some(true),
+            _ => None,
+        };
+        let first = key_b(signing.next()?)?;
+        signing.all(|instruction| key_b(instruction) == Some(first)).then_some(first)
+    }
+
     /// Returns whether an instruction can change memory, sign an address, or change one of these registers (as bits).
     pub(crate) fn affects(instruction: &Instruction, registers: u64) -> bool {
         instruction.affects & (registers | OTHER) != 0

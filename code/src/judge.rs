@@ -33,6 +33,8 @@ pub struct Judge<'j, 'c> {
     red_zone: u32,
     /// True if a called function has set the frame pointer for the frame, as far as the rows are right.
     has_helper: bool,
+    /// True if the code signs return addresses with another key than the rows say.
+    has_other_key: bool,
     cfa: Vec<CfaState>,
     /// For each instruction the registers with wrong rules, as bits. Bit 63 stands for the return address, bit 62 for
     /// its signature, and bit 61 for a rule that cannot be evaluated.
@@ -66,12 +68,17 @@ impl<'j, 'c> Judge<'j, 'c> {
         let arch = analysis.code().arch;
         let count = analysis.instructions().as_slice().len();
         let (cfa, wrong, returns) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
+        let signed = rows.key_b.filter(|_| rows.iter().any(|row| row.row.signed));
+        let has_other_key = signed.is_some_and(|key_b| {
+            analysis.instructions().signs_by_b().is_some_and(|signs_by_b| signs_by_b != key_b)
+        });
         let mut judge = Self {
             arch,
             analysis,
             rows,
             red_zone,
             has_helper: false,
+            has_other_key,
             cfa,
             wrong,
             are_right: true,

@@ -13,6 +13,8 @@ pub struct Rows {
     /// For each row the end of its rules in `rules`.
     ends: Vec<usize>,
     rules: Vec<(Register, Rule)>,
+    /// Whether signed return addresses are signed with key B, if this is known.
+    pub(crate) key_b: Option<bool>,
 }
 
 /// A row with the rules of all registers.
@@ -65,6 +67,12 @@ impl Rows {
         self.rows.clear();
         self.ends.clear();
         self.rules.clear();
+        self.key_b = None;
+    }
+
+    /// Sets whether the return addresses that rows have signed are signed with key B of AArch64, or else with key A.
+    pub fn set_key_b(&mut self, key_b: bool) {
+        self.key_b = Some(key_b);
     }
 
     /// Adds a row. It must start after the rows before it. Pass in `saved` the rules of registers other than the

@@ -275,7 +275,7 @@ fn row(
     last: Option<&Row>,
     places: &mut Places,
 ) -> Result<Row, Omission> {
-    if instruction.special == Special::OtherSigning {
+    if matches!(instruction.special, Special::SigningByB | Special::OtherSigning) {
         return Err(Omission::SigningState);
     }
     let cfa = cfa(arch, state, last).ok_or(Omission::Cfa)?;

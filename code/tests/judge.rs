@@ -10,6 +10,7 @@ const RBX: Register = Register(3);
 const RBP: Register = Register(6);
 const RSP: Register = Register(7);
 const X29: Register = Register(29);
+const X30: Register = Register(30);
 const SP: Register = Register(31);
 
 /// A row: its offset, the register and the offset of the CFA, and the rules of saved registers.
@@ -618,4 +619,41 @@ fn rules_of_registers_that_a_call_may_change_are_judged() {
     // After the call, nothing is known about the copy in rcx.
     let copied = (r11, Rule::Register { register: rcx, offset: 0 });
     assert_eq!(judged(&[stored], &[stored, copied]), (vec![], 1));
+}
+
+/// An unwinder authenticates the return address with the key that the CIE has.
+#[test]
+fn the_key_of_signed_return_addresses() {
+    // GNU `as` made the words.
+    let signs = |sign: u32, authenticate: u32, key_b| {
+        // stp x29, x30, [sp, #-16]!; ldp x29, x30, [sp], #16; ret
+        let words = [sign, 0xa9bf_7bfd, 0xa8c1_7bfd, authenticate, 0xd65f_03c0];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let function = Function::new(Arch::Aarch64, &bytes);
+        let saved = [(X29, Rule::Cfa(-16)), (X30, Rule::Cfa(-8))];
+        let rows: [Described<'_>; 5] = [
+            (0, (SP, 0), &[]),
+            (4, (SP, 0), &[]),
+            (8, (SP, 16), &saved),
+            (12, (SP, 0), &[]),
+            (16, (SP, 0), &[]),
+        ];
+        let signed = |rows: &mut Rows| {
+            (1..4).for_each(|index| rows.row_mut(index).unwrap().signed = true);
+            rows.set_key_b(key_b);
+        };
+        let findings = function.with_rows(&rows, signed, |judge| judge.judge()).findings.into_iter();
+        findings.filter(|finding| !finding.continues).map(|finding| finding.kind).collect::<Vec<_>>()
+    };
+    // paciasp, autiasp; pacibsp, autibsp; paciaz, autiaz
+    for (sign, authenticate, wrong) in [
+        (0xd503_233f, 0xd503_23bf, Some(true)),
+        (0xd503_237f, 0xd503_23ff, Some(false)),
+        (0xd503_231f, 0xd503_239f, None),
+    ] {
+        for key_b in [false, true] {
+            let expected = if wrong == Some(key_b) { vec![Kind::Signature] } else { vec![] };
+            assert_eq!(signs(sign, authenticate, key_b), expected, "{sign:x} {key_b}");
+        }
+    }
 }

@@ -126,7 +126,7 @@ impl Judge<'_, '_> {
             Some(_) => return RETURN_ADDRESS,
             None => return OPEN,
         };
-        if is_signed == row.row.signed { 0 } else { SIGNATURE }
+        if is_signed == row.row.signed && !(is_signed && self.has_other_key) { 0 } else { SIGNATURE }
     }
 
     /// Returns the bit of a register if the rule gives another value than the caller's, or [`OPEN`] if this is not

@@ -67,7 +67,9 @@ impl Judge<'_, '_> {
         let arch = self.arch;
         let link = arch.return_address();
         if 1 << bit == SIGNATURE {
-            let words = if row.row.signed {
+            let words = if self.has_other_key {
+                "the code signs the return address with another key than the CIE has"
+            } else if row.row.signed {
                 "the row has a signed return address, but the code has not signed it"
             } else {
                 "the return address is signed, but the row has it unsigned"

@@ -69,7 +69,7 @@ impl Analysis<'_> {
         // The slot in which the rows so far have the return address.
         let mut slot = None;
         let mut each = |instruction: &Instruction, state: &State| {
-            if instruction.special == Special::OtherSigning {
+            if matches!(instruction.special, Special::SigningByB | Special::OtherSigning) {
                 return Err(Omission::SigningState);
             }
             let at = At { arch, instruction, state };

@@ -4,7 +4,7 @@ use cfipack_code::{
     Analysis, CallSite, Code, Condition, Disassembler, Doubt, Entry, Finding, Flow, FullRow, Instructions,
     Judge, Judgement, Memory as _, Rows, State, Value, Ways, landing_pads,
 };
-use cfipack_format::{Address, Arch, Cfa, CfaWords, FunctionOffset, Row, Rule};
+use cfipack_format::{Address, Arch, Cfa, CfaWords, Family, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
 
 use super::Found;
@@ -261,6 +261,10 @@ impl<'l, 'f> Linter<'l, 'f> {
                 }
             }
         });
+        let has_keys = self.arch.family() == Family::Aarch64;
+        if has_keys && rows.iter().any(|row| row.row.signed) {
+            rows.set_key_b(self.evaluator.has_key_b(function));
+        }
         evaluated.is_partial = result.is_err();
         if evaluated.is_partial && !rows.is_empty() {
             // Nobody knows the rows from here on.

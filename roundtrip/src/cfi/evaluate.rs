@@ -71,6 +71,8 @@ trait Evaluate<'f> {
     fn handler(&mut self, function: &Function) -> gimli::Result<Handler>;
 
     fn is_signal_frame(&mut self, function: &Function) -> bool;
+
+    fn has_key_b(&mut self, function: &Function) -> bool;
 }
 
 /// A section as gimli reads it, with the CIEs that have been read.
@@ -180,6 +182,12 @@ impl<'f> Evaluator<'f> {
     pub fn is_signal_frame(&mut self, function: &Function) -> bool {
         self.sections.get_mut(function.section).is_some_and(|section| section.is_signal_frame(function))
     }
+
+    /// Returns whether signed return addresses of a function are signed with key B of AArch64. Returns false if gimli cannot
+    /// read its FDE.
+    pub fn has_key_b(&mut self, function: &Function) -> bool {
+        self.sections.get_mut(function.section).is_some_and(|section| section.has_key_b(function))
+    }
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<'f, E, S> {
@@ -242,6 +250,11 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<
 
     fn is_signal_frame(&mut self, function: &Function) -> bool {
         self.fde(function).is_ok_and(|(fde, _)| fde.is_signal_trampoline())
+    }
+
+    fn has_key_b(&mut self, function: &Function) -> bool {
+        let Ok(cie) = self.fde(function).map(|(fde, _)| fde.cie().offset()) else { return false };
+        self.about.change_of(cie).is_some_and(|changed| changed.key_b)
     }
 }
 
