@@ -121,7 +121,7 @@ f_:
     let output = output.unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
     let report = String::from_utf8(output.stderr).unwrap();
-    assert!(report.contains("text.S:6: f: not annotated: no-line (endbr64)"), "{report}");
+    assert!(report.contains("text.S:12: f: not annotated: in-condition (pop)"), "{report}");
 }
 
 /// A disassembler shows other names than people write: `cmn` for `adds xzr`, `neg` for `sub` from `xzr`, `mov` for `add` to

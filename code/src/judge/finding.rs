@@ -80,7 +80,7 @@ impl Kind {
             Self::Boundary => "A row starts inside an instruction.",
             Self::ReturnAddress => "The return address is not where the row has it.",
             Self::Signature => {
-                "The return address is signed and the row has it unsigned, or the other way round."
+                "The return address is signed and the row has it unsigned, or the other way round, or the CIE has another key."
             }
             Self::Call => "The row at a call has another CFA than the code.",
             Self::SavedRegister => "A register of the caller is not where the row has it stored.",
