@@ -350,7 +350,7 @@ impl<'s, 'f> Search<'s, 'f> {
             let Some((bytes, _)) = self.memory.code(end, limit.0 - end.0) else { continue };
             let padding = padding::len(self.arch, bytes);
             // After a call that does not return, code without padding may be of the same function.
-            let may_start = padding != 0 || end.0.is_multiple_of(ALIGNMENT) || self.follows_end(end);
+            let may_start = padding != 0 || self.follows_end(end);
             if may_start && padding < bytes.len() {
                 self.suggest_start(end.offset(padding as i64));
             }
