@@ -1354,8 +1354,8 @@ enum cfipack_status cfipack_cache_init(struct cfipack_cache *out,
  *
  * The row of a frame's PC leads to its caller. If no table covers the code, the walk follows the frame pointer,
  * provided that it leads to a frame inside the stack and to code of a module, after a call if the code can be read.
- * This is a guess: `found_by` says of each frame whether it depends on one. Every return address has to be in a
- * module. Async-signal-safe.
+ * This is a guess: `found_by` of each frame says whether the frame depends on a guess. Every return address has to be
+ * in a module. Async-signal-safe.
  *
  * `modules` and the cache were created; `thread`, and everything that it points to, are readable; `frames` is
  * writable for `capacity` frames; `count` is writable, and `end` too if it is not null. */

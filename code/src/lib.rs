@@ -36,7 +36,8 @@
 //! - `instruction`, `instructions`: an instruction as its effects; the decoded instructions of a function
 //! - `x86`, `aarch64`: the decoders
 //! - `value`, `state`: the knowledge about one register or slot, and about all of them
-//! - `analysis`, `context`, `table`: follows a function; constants and jump tables that it refers to
+//! - `analysis`, `context`, `table`, `mentions`: follows a function; constants and jump tables that it refers to, and data
+//!   that other code mentions
 //! - `judge`, `rows`: compares rows with an analysis
 //! - `synthesize`: makes rows where CFI is missing
 //! - `returns`, `stub`, `landing_pads`: functions that never return, PLT stubs, LSDAs

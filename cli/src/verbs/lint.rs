@@ -69,8 +69,8 @@ pub struct Arguments {
     /// Omit findings that match a line of this file: KIND SYMBOL, * for any text
     #[arg(long, value_name = "FILE")]
     ignore: Option<PathBuf>,
-    /// Follow no code, and report what one of these readers, or any of the table, does not read as it
-    /// is meant
+    /// Report only CFI that these readers do not read as it is meant, or any reader without NAME; the
+    /// code is not followed
     #[arg(long, value_name = "NAME", num_args = 0.., require_equals = true, value_delimiter = ',', conflicts_with = "calls_only")]
     readers: Option<Vec<String>>,
     /// Judge only the rows at calls
@@ -148,8 +148,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 
 /// Takes the readers with these names from the table of readers.
 fn readers(names: &[String]) -> anyhow::Result<Readers> {
-    let unknown =
-        |all: Vec<_>| anyhow!("--readers={}: not all are readers: {}", names.join(","), all.join(", "));
+    let unknown = |all: Vec<_>| {
+        anyhow!("--readers={}: unknown name; the readers are: {}", names.join(","), all.join(", "))
+    };
     Readers::named(names).map_err(unknown)
 }
 

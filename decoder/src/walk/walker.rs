@@ -13,7 +13,7 @@ use crate::sframe::{Caller, Frame, Registers, step};
 /// To find a caller, the walk looks up the frame's PC and applies the row. Where no table covers the code, it
 /// follows the frame pointer, which is a guess. It accepts a frame pointer only if the pointer is aligned, lies in
 /// the stack at or above the stack pointer, and leads to a return address in code, after a call if the code can be
-/// read. [`StackFrame::found_by`] says of each frame whether it depends on a guess. Every return address has to be
+/// read. [`StackFrame::found_by`] says whether a frame depends on a guess. Every return address has to be
 /// in code. The stack pointer has to rise from frame to frame, so every walk ends.
 ///
 /// You give the walk a closure that reads memory. It returns the pointer at an address, in the byte order of

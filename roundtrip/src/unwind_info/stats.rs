@@ -46,7 +46,7 @@ pub struct Stats {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Modes {
-    /// Entries of functions with a frame pointer, also those whose return address is signed with a PC (mode 5 of arm64).
+    /// Entries of functions with a frame pointer, also functions whose return address is signed with a PC (mode 5 of arm64).
     pub frame: u64,
     /// Entries of functions without a frame pointer, with the size of the stack frame in the encoding.
     pub frameless: u64,

@@ -1,7 +1,7 @@
 //! Compares gdb's backtraces with walks ([`Walk`]) where all files have tables, some have, and none has.
 //!
-//! gdb knows the CFI of every file. A walk without tables guesses, so it may find fewer frames than gdb, or others. It
-//! has to say so: by its end, or by how the frames were found. A stack that is wrong in silence fails the test. The C
+//! gdb knows the CFI of every file. A walk without tables guesses, so it may find fewer frames than gdb, or other frames.
+//! The end of the walk or the frames themselves have to say that they depend on a guess. Otherwise the test fails. The C
 //! interface has to find the same frames.
 
 mod in_c;

@@ -180,7 +180,7 @@ impl<'a> Planner<'_, 'a> {
         Ok(())
     }
 
-    /// Adds the rows of a function: one from its start, and one from each symbol inside it.
+    /// Adds the rows of a function: a row from its start, and a row from each symbol inside it.
     fn divide(&mut self, edit: CompactUnwindEdit) {
         let end = edit.function.offset(edit.length.into());
         let mut starts = self.editor.symbols_within(edit.function, end);
