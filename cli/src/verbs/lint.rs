@@ -196,7 +196,7 @@ fn lint_object(
         arguments.function.iter().flat_map(|name| places.symbols_named(name)).collect();
     let wanted = |start: Address| arguments.function.is_empty() || selected.contains(&start);
     let lint = match &session.readers {
-        Some(readers) => Lint { records: readers::check(&sections, readers, &wanted), ..Lint::default() },
+        Some(readers) => readers::check(&sections, readers, &wanted),
         None => follow(object, &sections, arguments, &wanted)?,
     };
     let has_no_ends = lint.has_no_ends;
@@ -366,7 +366,11 @@ fn print(
 fn print_readers(report: &LintReport, object: &Object<'_>) -> anyhow::Result<()> {
     let mut out = output::standard();
     write!(out, "{}: {} with records", object.name, Number(report.wrong, "function"))?;
-    let omitted = [("known findings", report.known), ("ignored findings", report.ignored)];
+    let omitted = [
+        ("known findings", report.known),
+        ("ignored findings", report.ignored),
+        ("records that cannot be read", report.undecided),
+    ];
     writeln!(out, " that some reader does not read{}", Counts(&omitted))?;
     print_findings(&mut out, report)?;
     Ok(out.flush()?)

@@ -113,6 +113,8 @@ fn readers_that_do_not_read_a_record_are_named() {
     let words = all[0]["words"].as_str().unwrap();
     assert!(words.starts_with("args-size: pyelftools 0.33: no row (ValueError"), "{words}");
     assert_eq!(findings("--readers=pyelftools,gdb").len(), 1);
+    printed(0, &["lint", "--readers=gdb", "--function", "f", object]);
+    printed(1, &["lint", "--readers=gdb", "--function", "nobody", object]);
     assert!(findings("--readers=gdb").is_empty());
     let nobody = run(&["lint", "--readers=nobody", object]);
     assert_eq!(nobody.status.code(), Some(2));
@@ -120,4 +122,15 @@ fn readers_that_do_not_read_a_record_are_named() {
         String::from_utf8_lossy(&nobody.stderr)
             .contains("=nobody: unknown name; the readers are: HP libunwind, ")
     );
+}
+
+/// A CIE of an unknown version says nothing about its functions.
+#[test]
+fn records_that_cannot_be_read_are_counted() {
+    let file = scratch("records_unread").join("damaged.so");
+    let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
+    bytes[0x2d0 + 8] = 9;
+    fs::write(&file, bytes).unwrap();
+    let printed = printed(1, &["lint", "--readers", "--fail-undecided", file.to_str().unwrap()]);
+    assert!(printed.contains(", 5 records that cannot be read\n"), "{printed}");
 }

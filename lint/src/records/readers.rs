@@ -9,6 +9,7 @@ use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Reason, Register};
 
 use super::{RecordFinding, RecordKind};
+use crate::Lint;
 
 /// What each version of each reader makes of each construct: fields with tabs between them.
 const TABLE: &str = include_str!("readers.tsv");
@@ -89,21 +90,22 @@ fn meaning(outcome: &'static str) -> &'static str {
 }
 
 /// Finds the constructs of all `.eh_frame` that `readers` do not read as they are meant. Each is one finding for a CIE,
-/// or for a function. Only functions whose start is `wanted` count.
-pub fn check(
-    sections: &[CallFrameSection<'_>],
-    readers: &Readers,
-    wanted: &dyn Fn(Address) -> bool,
-) -> Vec<RecordFinding> {
-    let mut findings = Vec::new();
+/// or for a function. Only functions whose start is `wanted` count. A record that we cannot read is not decided.
+pub fn check(sections: &[CallFrameSection<'_>], readers: &Readers, wanted: &dyn Fn(Address) -> bool) -> Lint {
+    let mut lint = Lint::default();
     for call_frames in sections.iter().filter(|section| section.kind == SectionKind::EhFrame) {
         let name = call_frames.section.name.as_ref();
         let mut cies = HashSet::new();
         let mut found = Vec::new();
-        for function in Functions::new(&call_frames.cfi()).flatten() {
+        for function in Functions::new(&call_frames.cfi()) {
+            let Ok(function) = function else {
+                *lint.undecided.entry("cfi").or_default() += 1;
+                continue;
+            };
             if !wanted(function.key.address()) {
                 continue;
             }
+            lint.decided += 1;
             found.clear();
             let is_new = cies.insert(function.cie.offset);
             if is_new {
@@ -119,7 +121,7 @@ pub fn check(
                 }
                 let offset = if place < in_cie { function.cie.offset } else { function.fde };
                 let start = function.key.address();
-                findings.push(RecordFinding {
+                lint.records.push(RecordFinding {
                     kind: RecordKind::Unread,
                     function: start,
                     wrong: start..Address(start.0.saturating_add(function.size)),
@@ -129,7 +131,7 @@ pub fn check(
             }
         }
     }
-    findings
+    lint
 }
 
 /// Adds the constructs of a CIE's fields.
