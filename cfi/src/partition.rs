@@ -5,11 +5,15 @@ use cfipack_format::SectionOffset;
 use crate::Section;
 use crate::record::Records;
 
-/// Returns the offset of the first record at or after `offset`, or the section's length. This function reads
-/// all records before `offset`, so it takes time in proportion to `offset`.
-pub fn record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> SectionOffset {
+/// Returns the offset of the first record at or after `offset`, or the section's length. `record` is the offset of a
+/// record that is not after `offset`, for example 0. This function reads all records between the two.
+pub fn record_at_or_after(
+    section: &Section<'_>,
+    record: SectionOffset,
+    offset: SectionOffset,
+) -> SectionOffset {
     let records = Records::new(section, true);
-    let mut at = 0;
+    let mut at = record.0;
     while at < offset.0 {
         match records.record_end(at) {
             Some(end) => at = end,
@@ -71,7 +75,7 @@ mod tests {
         }
         let section = writer.section();
         for offset in (0..=section.bytes.len() + 1).map(SectionOffset) {
-            let walked = record_at_or_after(&section, offset);
+            let walked = record_at_or_after(&section, SectionOffset(0), offset);
             let mut end = Some(walked.0);
             (0..8).for_each(|_| end = end.and_then(|end| Records::new(&section, true).record_end(end)));
             assert_eq!(likely_record_at_or_after(&section, offset), end.map(|_| walked), "{offset}");
@@ -87,7 +91,7 @@ mod tests {
         writer.raw(&[0; 1 << 15]);
         let section = writer.section();
         let middle = SectionOffset(1 << 14);
-        assert_eq!(record_at_or_after(&section, middle), middle);
+        assert_eq!(record_at_or_after(&section, SectionOffset(0), middle), middle);
         assert_eq!(likely_record_at_or_after(&section, middle), None);
     }
 }

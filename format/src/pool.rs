@@ -2,11 +2,7 @@
 //!
 //! - [`Pool`] is the trait that a caller implements for its own threads. [`Threads`] and [`Serial`] implement
 //!   it.
-//! - [`in_order`] runs work in parts on a pool, and merges the results in the order of the parts.
-
-mod in_order;
-
-pub use in_order::in_order;
+//! - [`map`] does work in parts on a pool, and returns the results in the order of the parts.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -70,6 +66,40 @@ impl Pool for Serial {
     fn run<'t>(&self, tasks: Vec<Task<'t>>) {
         tasks.into_iter().for_each(|task| task());
     }
+}
+
+/// Does the work of each part, at the same time if the pool can. Returns the results in the order of the parts.
+///
+/// ```
+/// use cfipack_format::pool::{Serial, map};
+///
+/// assert_eq!(map(&Serial, vec!["a", "bcd"], str::len), [1, 3]);
+/// ```
+pub fn map<T: Send, R: Send>(pool: &dyn Pool, parts: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    if pool.threads() < 2 || parts.len() < 2 {
+        return parts.into_iter().map(work).collect();
+    }
+    let mut slots: Vec<_> = parts.into_iter().map(|part| (Some(part), None)).collect();
+    pool.run(slots.iter_mut().map(|slot| task_of(slot, &work)).collect());
+    // Do the parts that the pool did not run.
+    slots.into_iter().filter_map(|(part, result)| result.or_else(|| part.map(&work))).collect()
+}
+
+/// Divides `count` items among a pool's threads. Returns the number of items in a part, at least `least`. There are
+/// several parts for each thread, because some threads start late.
+pub fn part_len(pool: &dyn Pool, count: usize, least: usize) -> usize {
+    const PARTS_OF_A_THREAD: usize = 4;
+    match pool.threads() {
+        0 | 1 => count.max(1),
+        threads => count.div_ceil(threads.min(256) * PARTS_OF_A_THREAD).max(least),
+    }
+}
+
+fn task_of<'t, T: Send, R: Send>(
+    slot: &'t mut (Option<T>, Option<R>),
+    work: &'t (impl Fn(T) -> R + Sync),
+) -> Task<'t> {
+    Box::new(move || slot.1 = slot.0.take().map(work))
 }
 
 /// Threads of the standard library. The number includes the caller's thread. If the system cannot start a

@@ -65,25 +65,30 @@ struct Link {
     sections: Vec<Vec<u8>>,
     are_tables: bool,
     options: Options,
+    /// The length of the longest section.
+    room: u64,
 }
 
 impl Link {
     fn new(kind: &str, layout: Layout, objects: usize) -> Self {
         let (mut random, are_tables) = (Random::new(1), kind == "tables");
-        let sections = (0..objects).map(|_| {
-            let text = Address(0x1000_0000);
-            let bytes = eh_frame(&mut random, FUNCTIONS / objects, Address(0x1000), text);
-            if !are_tables {
-                return bytes;
-            }
-            let cfi = Cfi::new(SectionKind::EhFrame, &bytes, Address(0x1000), Arch::Amd64);
-            let section = build(&cfi, TableOptions::new().with_layout(Layout::Gnu), 1);
-            let mut table = vec![0; section.len()];
-            section.write_relocatable(&mut table).expect("a small table");
-            table
-        });
+        let sections: Vec<_> = (0..objects)
+            .map(|_| {
+                let text = Address(0x1000_0000);
+                let bytes = eh_frame(&mut random, FUNCTIONS / objects, Address(0x1000), text);
+                if !are_tables {
+                    return bytes;
+                }
+                let cfi = Cfi::new(SectionKind::EhFrame, &bytes, Address(0x1000), Arch::Amd64);
+                let section = build(&cfi, TableOptions::new().with_layout(Layout::Gnu), 1);
+                let mut table = vec![0; section.len()];
+                section.write_relocatable(&mut table).expect("a small table");
+                table
+            })
+            .collect();
+        let room = sections.iter().map(Vec::len).max().unwrap_or(0) as u64;
         let options = Options::new().with_table(TableOptions::new().with_layout(layout));
-        Self { sections: sections.collect(), are_tables, options }
+        Self { sections, are_tables, options, room }
     }
 
     /// Returns the key of the function whose start field is in an object.
@@ -98,12 +103,16 @@ impl Link {
     fn address_of(&self, key: Key) -> Address {
         // Objects do not lie in their order.
         let place = (key.0 >> 32) * 7919 % self.sections.len() as u64;
-        Address(0x1000_0000 + (place << 24) + (key.0 & 0xffff_ffff) * 32)
+        Address(0x1000_0000 + (place * self.room + (key.0 & 0xffff_ffff)) * 32)
     }
 
     fn run(&self, pool: &dyn Pool) -> Vec<u8> {
         let objects = self.sections.iter().map(|bytes| {
-            if self.are_tables { Object::new().with_sframe(bytes) } else { Object::new().with_eh_frame(bytes) }
+            if self.are_tables {
+                Object::new().with_sframe(bytes)
+            } else {
+                Object::new().with_eh_frame(bytes)
+            }
         });
         let objects: Vec<_> = objects.collect();
         let mut merger = Merger::new(Arch::Amd64, self.options).expect("amd64");
@@ -142,7 +151,9 @@ fn main() {
         _ => {
             for kind in ["tables", "cfi"] {
                 for layout in ["small", "gnu"] {
-                    OBJECTS.map(|objects| compare(kind, layout, &objects.to_string()));
+                    for objects in OBJECTS {
+                        compare(kind, layout, &objects.to_string());
+                    }
                 }
             }
         }
@@ -200,7 +211,8 @@ fn measure(kind: &str, layout: &str, objects: &str, threads: usize) -> Measured 
     let (mut all, mut chain, mut of_runs) = (0, 0, BTreeMap::<usize, Vec<u64>>::new());
     // The first counts are those of the preparations.
     for (piece, run) in pieces.split(' ').map(number).enumerate().skip(1) {
-        let count = counted(&fs::read_to_string(directory.join(format!("counts.{}", piece + 1))).expect("counts"));
+        let count =
+            counted(&fs::read_to_string(directory.join(format!("counts.{}", piece + 1))).expect("counts"));
         all += count;
         match run {
             0 => chain += count,
@@ -221,6 +233,7 @@ fn measure(kind: &str, layout: &str, objects: &str, threads: usize) -> Measured 
 
 /// Reads the sum of a file of callgrind.
 fn counted(text: &str) -> u64 {
-    let totals = text.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
+    let totals =
+        text.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
     totals.expect("totals").trim().parse().expect("a number")
 }

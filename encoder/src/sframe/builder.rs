@@ -162,6 +162,7 @@ impl<'a> Builder<'a> {
     /// Finishes the section as [`finish`](Self::finish) does, on the threads of a pool, or [by
     /// keys](Finish::with_placed_keys).
     pub fn finish_with(mut self, finish: Finish<'_>) -> Section<'a> {
+        self.draft.entries.settle_on(finish.pool);
         self.flush();
         let Draft { abi, options, mut entries, .. } = self.draft;
         let placed = entries.have_addresses != Some(false);

@@ -65,11 +65,13 @@ impl Draft<'_> {
     /// Finds or adds the blocks of the last functions, which are looked up together.
     #[inline]
     pub(crate) fn flush(&mut self) {
+        self.entries.settle();
         self.entries.flush(&mut self.fres);
     }
 
     /// Returns the current end of the table, for [`back_to`](Self::back_to).
-    pub(super) fn mark(&self) -> (usize, u64) {
+    pub(super) fn mark(&mut self) -> (usize, u64) {
+        self.entries.settle();
         self.entries.mark()
     }
 

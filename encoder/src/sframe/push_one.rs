@@ -39,6 +39,7 @@ impl<'a> Builder<'a> {
         let have_addresses = function.start.is_some();
         self.draft.can_take(have_addresses).map_err(|reason| refused(function, reason))?;
         self.draft.entries.have_addresses = Some(have_addresses);
+        self.draft.entries.settle();
         let before = self.draft.entries.list.len();
         let pushed = match self.draft.options.layout {
             Layout::Small => self.push_small(function),

@@ -1,12 +1,12 @@
 //! Pushes the functions of an object's `.eh_frame`.
 
+use core::ops::Range;
+
 use cfipack_format::widen::ToU64;
 
 use super::from_table::Scratch;
 use super::{Contribution, Field, Live, Merger, Note, Object, Options, Prefer};
 use crate::cfi::{Functions, Section, SectionKind};
-use crate::encoder::sframe::Parallel;
-use crate::format::pool::Pool;
 use crate::format::sframe::Version;
 use crate::format::{Address, Arch, Key, SectionOffset};
 
@@ -71,18 +71,30 @@ pub(crate) fn push_cfi<'a>(
     report: &mut dyn FnMut(Note),
     sum: &mut Contribution,
 ) {
+    let end = object.eh_frame.map_or(0, <[u8]>::len);
+    push_records(merger, object, SectionOffset(0)..SectionOffset(end), live, report, sum);
+}
+
+/// Adds the functions with an FDE in a range of offsets of an object's CFI that have no rows yet.
+pub(crate) fn push_records<'a>(
+    merger: &mut Merger<'a>,
+    object: &Object<'a>,
+    range: Range<SectionOffset>,
+    live: &mut impl FnMut(Field) -> Option<Live>,
+    report: &mut dyn FnMut(Note),
+    sum: &mut Contribution,
+) {
     let Some(bytes) = object.eh_frame else { return };
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
     let Merger { builder, options, scratch, .. } = merger;
     scratch.rowless.sort_by_cached_key(|rowless| rowless.unsupported.function.0);
     let mut omitted = 0;
     let has_table = object.sframe.is_some_and(|bytes| !bytes.is_empty());
-    let functions =
-        Functions::limited_between(&section, SectionOffset(0), SectionOffset(bytes.len()), |field| {
-            let live = live(Field::EhFrame(field))?;
-            let is_wanted = !has_table || wants_cfi(scratch, options.prefer, live.key);
-            is_wanted.then(|| limited(live))
-        });
+    let functions = Functions::limited_between(&section, range.start, range.end, |field| {
+        let live = live(Field::EhFrame(field))?;
+        let is_wanted = !has_table || wants_cfi(scratch, options.prefer, live.key);
+        is_wanted.then(|| (live.key, live.extent.map_or(u64::MAX, u64::from)))
+    });
     let count = builder.push_all(functions, &mut |function| {
         omitted += 1;
         report(Note::from(function));
@@ -106,37 +118,4 @@ fn wants_cfi(scratch: &mut Scratch, prefer: Prefer, key: Key) -> bool {
         rowless.has_cfi = true;
     }
     true
-}
-
-/// Adds the functions of an object that has CFI and no table, on a pool's threads. `live` makes a closure for each
-/// part of the section.
-pub(crate) fn push_cfi_on<'a, L: FnMut(Field) -> Option<Live>>(
-    merger: &mut Merger<'a>,
-    pool: &dyn Pool,
-    object: &Object<'a>,
-    live: impl Fn() -> L + Sync,
-    mut report: impl FnMut(Note),
-    sum: &mut Contribution,
-) {
-    if merger.options.prefer == Prefer::TableOnly {
-        return;
-    }
-    let Some(bytes) = object.eh_frame else { return };
-    let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
-    let functions = Parallel::limited(&section, pool, || {
-        let mut live = live();
-        move |field| live(Field::EhFrame(field)).map(limited)
-    });
-    let mut omitted = 0;
-    let count = merger.builder.push_all(functions, |function| {
-        omitted += 1;
-        report(Note::from(function));
-    });
-    sum.omitted += omitted;
-    sum.from_cfi += count.saturating_sub(omitted);
-}
-
-/// Returns a function's key and its largest size in bytes.
-fn limited(live: Live) -> (Key, u64) {
-    (live.key, live.extent.map_or(u64::MAX, u64::from))
 }

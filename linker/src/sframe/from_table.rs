@@ -11,12 +11,10 @@ use cfipack_format::widen::ToUsize;
 
 use super::from_cfi::note_signal_frames;
 use super::key_set::KeySet;
-use super::large_table::push_table_on;
 use super::table::{Head, RowBytes, Table};
 use super::{Contribution, Field, Live, Merger, Note, Object, Prefer, SkipReason};
 use crate::decoder::sframe::{self as decoder, Error, TableError};
 use crate::encoder::sframe::{Layout, SharedRows};
-use crate::format::pool::{Pool, Serial};
 use crate::format::sframe::{MAX_SHARED_FRES, Version};
 use crate::format::{Address, Key, Reason, SectionOffset, Unsupported};
 
@@ -85,6 +83,12 @@ impl Scratch {
         self.rowless.clear();
     }
 
+    /// Returns whether functions of the current table share rows. Shared rows are pushed with the first function that
+    /// uses them.
+    pub(crate) fn has_shared_rows(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
     /// Returns the slot for the pushed rows, if functions of the table share rows at this place.
     fn shared(&mut self, version: Version, head: &Head, rows: RowBytes) -> Option<&mut Option<PushedRows>> {
         let key = (rows, head.beside_rows(version));
@@ -130,26 +134,8 @@ pub(crate) fn push_tables<'a>(
     });
 }
 
-/// Adds the functions of a large object's tables on a pool's threads, before any other functions of the object.
-/// `live` makes a closure for each part of a table.
-pub(crate) fn push_tables_on<'a, L: FnMut(Field) -> Option<Live>>(
-    merger: &mut Merger<'a>,
-    pool: &dyn Pool,
-    object: &Object<'a>,
-    live: &(impl Fn() -> L + Sync),
-    report: &mut dyn FnMut(Note),
-    sum: &mut Contribution,
-) {
-    for_each_table(merger, object, report, sum, |merger, table, has_cfi, sum| {
-        note_signal_frames(merger, object, table.version(), &mut live());
-        // Shared rows are pushed with the first function that uses them, which needs one thread.
-        let pool = if merger.scratch.shared.is_empty() { pool } else { &Serial };
-        push_table_on(merger, pool, table, has_cfi, live, sum);
-    });
-}
-
 /// Calls `push` with each usable table of an object, and with whether CFI of the object follows.
-fn for_each_table<'a>(
+pub(crate) fn for_each_table<'a>(
     merger: &mut Merger<'a>,
     object: &Object<'a>,
     report: &mut dyn FnMut(Note),

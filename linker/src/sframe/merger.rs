@@ -1,16 +1,14 @@
 //! [`Merger`]: collects the functions of objects and returns the finished section.
 
-use alloc::vec::Vec;
-use core::ops::Range;
-
 use super::check::FreLens;
-use super::from_cfi::{Records, push_cfi, push_cfi_on};
-use super::from_table::{Scratch, push_tables, push_tables_on};
+use super::from_cfi::{Records, push_cfi};
+use super::from_table::{Scratch, push_tables};
+use super::parallel::push_on;
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section};
 use crate::decoder::sframe as decoder;
 use crate::encoder::sframe::{Builder, Finish};
 use crate::format::{Address, Arch, Key, Reason, UnsupportedFormat};
-use cfipack_format::pool::{Pool, Serial, in_order};
+use cfipack_format::pool::Pool;
 use cfipack_format::widen::ToUsize;
 
 /// Builds the `.sframe` section of a link from its objects.
@@ -154,22 +152,15 @@ impl<'a> Merger<'a> {
         live: impl Fn(usize) -> L + Sync,
         mut report: impl FnMut(usize, Note),
     ) -> Contribution {
-        let (functions, fre_bytes) = self.room(objects);
-        self.builder.reserve_for_write(functions, fre_bytes);
-        let prefer = self.options.prefer;
-        let mut state = MergeState { merger: self, notes: Vec::new(), sum: Contribution::default() };
-        for run in runs(objects, pool.threads(), prefer) {
-            match run {
-                Run::Large(number) => state.push_large(pool, number, &objects[number], &live),
-                Run::Groups(groups) => {
-                    state.push_groups(pool, objects, &groups, (functions, fre_bytes), &live);
-                }
-            }
-            for (number, note) in state.notes.drain(..) {
-                report(number, note);
-            }
+        if pool.threads() > 1 {
+            return push_on(self, pool, objects, &live, report);
         }
-        state.sum
+        self.reserve(objects);
+        let mut sum = Contribution::default();
+        for (number, object) in objects.iter().enumerate() {
+            sum += self.push_object(object, live(number), |note| report(number, note));
+        }
+        sum
     }
 
     /// Records a function of `size` bytes that has no rows and is in no object's sections, so that no other
@@ -180,7 +171,8 @@ impl<'a> Merger<'a> {
     }
 
     /// Adds the functions of a [shard](Self::shard), as if its objects had been pushed here. The same shards in the
-    /// same order give the same bytes, whatever pool you use.
+    /// same order give the same bytes, whatever pool you use. [`finish_with`](Self::finish_with) joins the shards on
+    /// its pool.
     ///
     /// # Errors
     /// Returns an error if the section would become too large, or if the shard is for another architecture or
@@ -206,7 +198,7 @@ impl<'a> Merger<'a> {
     }
 
     /// Omits the functions that got no rows from the object's table and have no CFI.
-    fn omit_rowless(&mut self, report: &mut dyn FnMut(Note), sum: &mut Contribution) {
+    pub(crate) fn omit_rowless(&mut self, report: &mut dyn FnMut(Note), sum: &mut Contribution) {
         for rowless in self.scratch.rowless.drain(..).filter(|rowless| !rowless.has_cfi) {
             let unsupported = rowless.unsupported;
             self.builder.note_omitted(unsupported.function, rowless.size.into());
@@ -214,145 +206,4 @@ impl<'a> Merger<'a> {
             sum.omitted += 1;
         }
     }
-}
-
-/// A merger, with the notes and counts of the objects pushed so far.
-struct MergeState<'m, 'a> {
-    merger: &'m mut Merger<'a>,
-    notes: Vec<(usize, Note)>,
-    sum: Contribution,
-}
-
-/// The result of a task that pushed consecutive groups of objects.
-struct Shard<'a> {
-    merger: Merger<'a>,
-    notes: Vec<(usize, Note)>,
-    sum: Contribution,
-}
-
-impl<'a> MergeState<'_, 'a> {
-    /// Adds groups of objects on a pool's threads. `room` estimates the functions and row bytes of all objects.
-    fn push_groups<L: FnMut(Field) -> Option<Live>>(
-        &mut self,
-        pool: &dyn Pool,
-        objects: &[Object<'a>],
-        groups: &[Range<usize>],
-        room: (usize, Option<usize>),
-        live: &(impl Fn(usize) -> L + Sync),
-    ) {
-        let empty = self.merger.shard();
-        let push = |group: usize, before: Option<Shard<'a>>| {
-            let Shard { mut merger, notes, sum } = before.unwrap_or_else(|| {
-                let (mut merger, (functions, fre_bytes)) = (empty.shard(), room);
-                // This is enough for most shards. The last shards are smaller.
-                let parts = (4 * pool.threads()).max(groups.len() / (groups.len() - group));
-                merger.builder.reserve_for_write(functions / parts, fre_bytes.map(|bytes| bytes / parts));
-                Shard { merger, notes: Vec::new(), sum: Contribution::default() }
-            });
-            let mut pushed = MergeState { merger: &mut merger, notes, sum };
-            pushed.push_group(objects, &groups[group], live);
-            let MergeState { notes, sum, .. } = pushed;
-            Shard { merger, notes, sum }
-        };
-        in_order(pool, groups.len(), self, push, |state, made, shard| {
-            let objects_of = groups[made.start].start..groups[made.end - 1].end;
-            state.absorb_or_push(objects, &objects_of, live, shard);
-        });
-    }
-
-    /// Pushes the objects of a group one by one.
-    fn push_group<L: FnMut(Field) -> Option<Live>>(
-        &mut self,
-        objects: &[Object<'a>],
-        group: &Range<usize>,
-        live: &impl Fn(usize) -> L,
-    ) {
-        for number in group.clone() {
-            let (merger, notes) = (&mut *self.merger, &mut self.notes);
-            self.sum += merger.push_object(&objects[number], live(number), |note| notes.push((number, note)));
-        }
-    }
-
-    /// Absorbs a group's shard. Without a shard, or without room for the whole shard, this pushes the objects one by
-    /// one.
-    fn absorb_or_push<L: FnMut(Field) -> Option<Live>>(
-        &mut self,
-        objects: &[Object<'a>],
-        group: &Range<usize>,
-        live: &impl Fn(usize) -> L,
-        shard: Option<Shard<'a>>,
-    ) {
-        // All threads of the pool are at work, so this thread absorbs alone.
-        if let Some(Shard { merger, notes, sum }) = shard
-            && self.merger.absorb(merger, &Serial).is_ok()
-        {
-            self.notes.extend(notes);
-            self.sum += sum;
-        } else {
-            self.push_group(objects, group, live);
-        }
-    }
-
-    /// Adds a large object in parts on the pool's threads. If the object has a table, its CFI is read on this thread
-    /// alone.
-    fn push_large<L: FnMut(Field) -> Option<Live>>(
-        &mut self,
-        pool: &dyn Pool,
-        number: usize,
-        object: &Object<'a>,
-        live: &(impl Fn(usize) -> L + Sync),
-    ) {
-        let mut note = |note| self.notes.push((number, note));
-        if object.sframe.is_none_or(<[u8]>::is_empty) {
-            return push_cfi_on(self.merger, pool, object, || live(number), note, &mut self.sum);
-        }
-        self.merger.scratch.clear();
-        push_tables_on(self.merger, pool, object, &|| live(number), &mut note, &mut self.sum);
-        if self.merger.options.prefer == Prefer::Table {
-            push_cfi(self.merger, object, &mut live(number), &mut note, &mut self.sum);
-        }
-        self.merger.omit_rowless(&mut note, &mut self.sum);
-    }
-}
-
-/// Consecutive objects that are pushed in the same way.
-enum Run {
-    /// A large object, divided among the threads.
-    Large(usize),
-    /// Groups of consecutive objects, with about the same number of bytes each and a few groups per thread.
-    Groups(Vec<Range<usize>>),
-}
-
-/// Divides objects among `threads` threads.
-fn runs(objects: &[Object<'_>], threads: usize, prefer: Prefer) -> Vec<Run> {
-    const MIN_GROUP_BYTES: usize = 1 << 14;
-    const MIN_LARGE_OBJECT_BYTES: usize = 1 << 18;
-    let all: usize = objects.iter().map(Object::len).sum();
-    if threads < 2 {
-        return Vec::from([Run::Groups((0..objects.len()).map(|number| number..number + 1).collect())]);
-    }
-    let enough = (all / (threads.min(256) * 16)).max(MIN_GROUP_BYTES);
-    let large = (all / threads.min(256) / 2).max(MIN_LARGE_OBJECT_BYTES);
-    let (mut runs, mut groups, mut first, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
-    for (number, object) in objects.iter().enumerate() {
-        // The object's CFI decides which functions of its table are needed, so this object cannot be divided.
-        let must_be_whole = prefer == Prefer::Cfi && object.eh_frame.is_some() && object.sframe.is_some();
-        let is_large = object.len() >= large && !must_be_whole;
-        bytes += object.len();
-        if (is_large || bytes >= enough) && first < number {
-            // Ends the group before this object if the object is divided, or if the group is large enough already.
-            groups.push(first..number);
-            (first, bytes) = (number, object.len());
-        }
-        if is_large {
-            runs.push(Run::Groups(core::mem::take(&mut groups)));
-            runs.push(Run::Large(number));
-            (first, bytes) = (number + 1, 0);
-        }
-    }
-    if first < objects.len() {
-        groups.push(first..objects.len());
-    }
-    runs.push(Run::Groups(groups));
-    runs
 }

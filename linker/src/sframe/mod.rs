@@ -57,7 +57,7 @@
 //! [`Gnu`](crate::encoder::sframe::Layout::Gnu), [`Prefer::TableOnly`] and the objects in [`gnu_merge_order`].
 //!
 //! # Modules
-//! - `merger`: [`Merger`], the way in; `large_table` divides the table of a large object among threads.
+//! - `merger`: [`Merger`], the way in; `parallel` divides the objects among threads.
 //! - `from_table`, `table`, `check`: check a table of an object, then copy or reencode its rows.
 //! - `from_cfi`: the functions of an object's `.eh_frame`. `key_set` remembers which functions have rows already.
 //! - `output`: [`Section`], the finished section. `frame`: [`Merger::frame_at`].
@@ -71,11 +71,11 @@ mod from_table;
 mod gnu_order;
 mod input;
 mod key_set;
-mod large_table;
 mod merger;
 mod note;
 mod options;
 mod output;
+mod parallel;
 mod table;
 
 pub use contribution::Contribution;

@@ -1,19 +1,17 @@
-//! The chunks of a section. Threads convert them in any order, and a single thread at a time merges them in the
-//! section's order.
+//! The chunks of a section. Threads convert them in any order, and the builder absorbs them in the section's order.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use cfipack_format::SectionOffset;
 
 use crate::cfi::{Functions, Keys, Section, likely_record_at_or_after};
 use crate::sframe::builder::Builder;
 use crate::sframe::push_all::OmittedFunction;
-use cfipack_format::pool::{Pool, Serial, in_order};
+use cfipack_format::pool::{Pool, map, part_len};
 
-/// The number of chunks for each thread.
-const CHUNKS_OF_A_THREAD: usize = 16;
+/// In a smaller chunk, more functions would repeat functions of other chunks.
+const LEAST_CHUNK: usize = 1 << 12;
 
 /// A section, divided into chunks.
 pub(crate) struct Chunks<'s, 'a, F> {
@@ -21,27 +19,19 @@ pub(crate) struct Chunks<'s, 'a, F> {
     /// Returns the functions of the section between two offsets.
     pub(crate) functions: F,
     /// The starts of the chunks, and the end of the last chunk.
-    cuts: Vec<SectionOffset>,
+    pub(crate) cuts: Vec<SectionOffset>,
 }
 
-/// The progress of merging chunks.
+/// The functions of a chunk, or of several neighbouring chunks.
 #[derive(Default)]
-pub(crate) struct Progress {
-    /// The start of the next chunk's functions.
-    at: SectionOffset,
+pub(crate) struct Part {
     pub(crate) count: u64,
     pub(crate) omitted: Vec<OmittedFunction>,
-}
-
-/// The results of a chunk's functions.
-struct Part {
-    count: u64,
-    omitted: Vec<OmittedFunction>,
     /// The offset of the next chunk.
     end: SectionOffset,
 }
 
-/// A builder with the functions of a chunk, or of several neighbouring chunks.
+/// A builder with the functions of a chunk.
 pub(crate) struct Shard<'a> {
     builder: Box<Builder<'a>>,
     start: SectionOffset,
@@ -49,17 +39,10 @@ pub(crate) struct Shard<'a> {
 }
 
 impl Part {
-    fn push<'a, K: Keys>(builder: &mut Builder<'a>, mut functions: Functions<'a, K>) -> Self {
-        let mut omitted = Vec::new();
-        let count = builder.push_rest(&mut functions, |function| omitted.push(function));
-        Self { count, omitted, end: functions.offset() }
-    }
-
-    /// Adds the results of the chunk after this chunk.
-    fn extend(&mut self, next: Self) {
-        self.count += next.count;
-        self.omitted.extend(next.omitted);
-        self.end = next.end;
+    /// Adds the functions after this part.
+    fn push<'a, K: Keys>(&mut self, builder: &mut Builder<'a>, mut functions: Functions<'a, K>) {
+        self.count += builder.push_rest(&mut functions, |function| self.omitted.push(function));
+        self.end = functions.offset();
     }
 }
 
@@ -67,74 +50,47 @@ impl<'s, 'a, K: Keys, F> Chunks<'s, 'a, F>
 where
     F: Fn(SectionOffset, SectionOffset) -> Functions<'a, K> + Sync,
 {
-    /// Divides a section for `threads` threads. The chunks are so small that all threads end at about the same
-    /// time.
-    pub(crate) fn new(section: &'s Section<'a>, threads: usize, functions: F) -> Self {
+    /// Divides a section for the threads of a pool.
+    pub(crate) fn new(section: &'s Section<'a>, pool: &dyn Pool, functions: F) -> Self {
+        Self::of(section, part_len(pool, section.bytes.len(), LEAST_CHUNK), functions)
+    }
+
+    /// Divides a section into chunks of some bytes.
+    pub(crate) fn of(section: &'s Section<'a>, chunk: usize, functions: F) -> Self {
         let len = section.bytes.len();
-        let chunk = len.div_ceil(threads * CHUNKS_OF_A_THREAD).max(1);
         let cuts = (0..len).step_by(chunk).chain([len]).map(SectionOffset).collect();
         Self { section, functions, cuts }
     }
 
-    /// The number of chunks.
-    pub(crate) fn len(&self) -> usize {
-        self.cuts.len() - 1
-    }
-
-    /// Merges the next chunks into a builder. Absorbs `shard` if it starts where the chunk before ends and
-    /// there is room for all of it. Otherwise pushes the functions of the chunks one after the other.
-    pub(crate) fn merge(
-        &self,
-        builder: &mut Builder<'a>,
-        progress: &mut Progress,
-        chunks: Range<usize>,
-        shard: Option<Shard<'a>>,
-    ) {
-        let at = progress.at;
-        let part = if let Some(Shard { builder: shard, start, part }) = shard
-            && start == at
-            // The pool's threads are all at work.
-            && builder.absorb(*shard, &Serial).is_ok()
-        {
-            part
-        } else {
-            Part::push(builder, (self.functions)(at, self.cuts[chunks.end]))
-        };
-        progress.at = part.end;
-        progress.count += part.count;
-        progress.omitted.extend(part.omitted);
-    }
-
-    /// Converts a chunk into a new shard, or continues the shard of the chunk before. Returns `None` if there
-    /// is no likely start of a record near the start of the chunk.
-    pub(crate) fn convert(
-        &self,
-        empty: &Builder<'a>,
-        chunk: usize,
-        before: Option<Shard<'a>>,
-    ) -> Option<Shard<'a>> {
-        if let Some(mut shard) = before {
-            let functions = (self.functions)(shard.part.end, self.cuts[chunk + 1]);
-            shard.part.extend(Part::push(&mut shard.builder, functions));
-            return Some(shard);
-        }
-        let start = likely_record_at_or_after(self.section, self.cuts[chunk])?;
-        let mut builder = Box::new(empty.clone());
-        let part = Part::push(&mut builder, (self.functions)(start, self.cuts[chunk + 1]));
+    /// Converts a chunk into a shard. Returns `None` if there is no likely start of a record near the start of
+    /// the chunk.
+    fn convert(&self, empty: &Builder<'a>, from: SectionOffset, to: SectionOffset) -> Option<Shard<'a>> {
+        let start = likely_record_at_or_after(self.section, from)?;
+        let (mut builder, mut part) = (Box::new(empty.shard()), Part::default());
+        let functions = (self.functions)(start, to);
+        builder.reserve_for_write(functions.records_left(), None);
+        part.push(&mut builder, functions);
         Some(Shard { builder, start, part })
     }
 
-    /// Converts the chunks on the threads of a pool, and merges them at the same time.
-    pub(crate) fn convert_all(&self, builder: &mut Builder<'a>, pool: &dyn Pool) -> Progress {
-        let empty = builder.shard();
-        let mut state = (builder, Progress::default());
-        in_order(
-            pool,
-            self.len(),
-            &mut state,
-            |chunk, before: Option<Option<_>>| self.convert(&empty, chunk, before.flatten()),
-            |(builder, progress), chunks, shard| self.merge(builder, progress, chunks, shard.flatten()),
-        );
-        state.1
+    /// Converts the chunks on the threads of a pool, and adds them to a builder. A chunk that does not start
+    /// where the chunk before ends is converted again, and so is a chunk without room for all of it.
+    pub(crate) fn convert_all(&self, builder: &mut Builder<'a>, pool: &dyn Pool) -> Part {
+        let (empty, mut all) = (builder.shard(), Part::default());
+        let chunks = self.cuts.windows(2).collect();
+        let shards = map(pool, chunks, |cuts: &[SectionOffset]| self.convert(&empty, cuts[0], cuts[1]));
+        for (shard, &end) in shards.into_iter().zip(&self.cuts[1..]) {
+            if let Some(Shard { builder: shard, start, part }) = shard
+                && start == all.end
+                && builder.absorb(*shard, pool).is_ok()
+            {
+                all.count += part.count;
+                all.omitted.extend(part.omitted);
+                all.end = part.end;
+            } else {
+                all.push(builder, (self.functions)(all.end, end));
+            }
+        }
+        all
     }
 }

@@ -1,4 +1,5 @@
-//! Converts a section on several threads: chunks become shards, and the builder absorbs the shards in order.
+//! Converts a section on several threads: chunks become shards, and the
+//! builder absorbs the shards in order.
 //!
 //! The input is a section of CFI, or shards that the caller filled. The output is a single builder. The bytes
 //! of the section are the same for any number of threads, and for any order in which a pool runs its tasks.

@@ -11,9 +11,6 @@ use crate::sframe::push_all::sealed::Sealed;
 use crate::sframe::push_all::{OmittedFunction, Source};
 use cfipack_format::pool::Pool;
 
-/// More threads do not help, because a single thread at a time merges the shards.
-const MAX_THREADS: usize = 256;
-
 /// All functions of a section, to be converted on the threads of a pool. Pass it to [`Builder::push_all`]. The
 /// result does not depend on the pool.
 #[derive(Clone, Copy)]
@@ -35,29 +32,6 @@ impl<'s, 'a, F: Fn(SectionOffset) -> Option<Key> + Sync> Parallel<'s, 'a, F> {
     /// threads, `key_of` may be called several times for the same offset, and in any order.
     pub const fn keyed(section: &'s Section<'a>, pool: &'s dyn Pool, key_of: F) -> Self {
         Self { section, pool, keys: key_of }
-    }
-}
-
-impl<'s, 'a, F> Parallel<'s, 'a, Parts<F>> {
-    /// Takes the functions of a section that is not relocated, as [`Functions::limited_between`] does. `keys`
-    /// makes a closure for each part of the section, and this closure is called for the fields of the part in
-    /// ascending order.
-    pub const fn limited<G>(section: &'s Section<'a>, pool: &'s dyn Pool, keys: F) -> Self
-    where
-        F: Fn() -> G + Sync,
-        G: FnMut(SectionOffset) -> Option<(Key, u64)>,
-    {
-        Self { section, pool, keys: Parts(keys) }
-    }
-}
-
-/// Makes a closure for each part of a section.
-#[derive(Clone, Copy)]
-pub struct Parts<F>(F);
-
-impl<F> fmt::Debug for Parts<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Parts")
     }
 }
 
@@ -85,18 +59,6 @@ impl<'a, F: Fn(SectionOffset) -> Option<Key> + Sync> Source<'a> for Parallel<'_,
     }
 }
 
-impl<'a, F, G> Source<'a> for Parallel<'_, 'a, Parts<F>>
-where
-    F: Fn() -> G + Sync,
-    G: FnMut(SectionOffset) -> Option<(Key, u64)>,
-{
-    fn push_into(self, builder: &mut Builder<'a>, omitted: impl FnMut(OmittedFunction)) -> u64 {
-        let Self { section, pool, keys: Parts(keys) } = self;
-        let part = |from, to| Functions::limited_between(section, from, to, keys());
-        builder.push_parts(section, pool, part, omitted)
-    }
-}
-
 impl<'a> Builder<'a> {
     /// Adds all functions of a section. `functions` returns the functions between two offsets.
     fn push_parts<K: Keys>(
@@ -106,16 +68,14 @@ impl<'a> Builder<'a> {
         functions: impl Fn(SectionOffset, SectionOffset) -> Functions<'a, K> + Sync,
         omitted: impl FnMut(OmittedFunction),
     ) -> u64 {
-        let threads = pool.threads().clamp(1, MAX_THREADS);
-        let whole = functions(SectionOffset(0), SectionOffset(section.bytes.len()));
-        if threads == 1 {
-            return self.push_all(whole, omitted);
+        if pool.threads() < 2 {
+            return self.push_all(functions(SectionOffset(0), SectionOffset(section.bytes.len())), omitted);
         }
-        self.expect(&whole);
-        let chunks = Chunks::new(section, threads, functions);
-        let progress = chunks.convert_all(self, pool);
-        progress.omitted.into_iter().for_each(omitted);
-        progress.count
+        // If no memory was reserved, header and index will lie before the rows.
+        self.draft.entries.has_room_for_index |= self.draft.entries.list.capacity() == 0;
+        let all = Chunks::new(section, pool, functions).convert_all(self, pool);
+        all.omitted.into_iter().for_each(omitted);
+        all.count
     }
 }
 
@@ -130,7 +90,7 @@ mod tests {
     use crate::cfi::{Section, SectionKind};
     use crate::eh_frame;
     use crate::sframe::Options;
-    use crate::sframe::parallel::chunks::{Chunks, Progress};
+    use crate::sframe::parallel::chunks::Chunks;
     use crate::sframe::{Builder, Finish, OmittedFunction, Parallel};
     use cfipack_format::pool::{Pool, Serial, Task, Threads};
 
@@ -139,8 +99,8 @@ mod tests {
         eh_frame::fde(bytes, 0, 0x10_0000 + 0x100 * number, 0x100, instructions);
     }
 
-    /// The instructions of an FDE in the middle of the section look like records. The start of the second part
-    /// is therefore guessed wrong.
+    /// The instructions of an FDE in the middle of the section look like records. The start of a chunk may
+    /// therefore be guessed wrong.
     #[test]
     fn a_wrong_guess_changes_nothing() {
         let mut bytes = eh_frame::CIE.to_vec();
@@ -159,7 +119,7 @@ mod tests {
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let middle = SectionOffset(bytes.len() / 2);
         let guess = crate::cfi::likely_record_at_or_after(&section, middle).unwrap();
-        assert_ne!(guess, crate::cfi::record_at_or_after(&section, middle));
+        assert_ne!(guess, crate::cfi::record_at_or_after(&section, SectionOffset(0), middle));
         let convert = |threads| {
             let (mut builder, mut omitted) =
                 (Builder::new(Arch::Amd64, Options::default()).unwrap(), Vec::new());
@@ -176,23 +136,17 @@ mod tests {
             (1, 41),
             "the FDE in the middle alone has bad instructions"
         );
-        // The timing of threads decides which chunks become shards. Here all chunks do.
-        let in_shards = |threads| {
+        let in_chunks = |chunk| {
             let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
             let functions = |from, to| crate::cfi::Functions::between(&section, from, to);
-            let chunks = Chunks::new(&section, threads, functions);
-            let (empty, mut progress) = (builder.shard(), Progress::default());
-            let shards: Vec<_> = (0..chunks.len()).map(|chunk| chunks.convert(&empty, chunk, None)).collect();
-            for (chunk, shard) in shards.into_iter().enumerate() {
-                chunks.merge(&mut builder, &mut progress, chunk..chunk + 1, shard);
-            }
+            let all = Chunks::of(&section, chunk, functions).convert_all(&mut builder, &Threads(2));
             let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
-            (table, progress.omitted, progress.count)
+            (table, all.omitted, all.count)
         };
-        for threads in 2..6 {
-            assert_eq!(convert(threads), expected, "{threads} threads");
-            assert_eq!(in_shards(threads), expected, "shards for {threads} threads");
+        for parts in 2..40 {
+            assert_eq!(in_chunks(bytes.len().div_ceil(parts)), expected, "{parts} chunks");
         }
+        assert_eq!(convert(2), expected);
     }
 
     /// A pool of one thread. It runs the last `tasks` tasks, the last task first, and drops all others.

@@ -6,6 +6,7 @@ use core::ops::Range;
 use core::{hint, mem};
 
 use cfipack_format::Endian;
+use cfipack_format::pool::Pool;
 use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, MAX_SHARED_FRES, Version};
 use cfipack_format::widen::ToUsize;
 
@@ -18,6 +19,8 @@ use crate::sframe::table::pieces::{Pieces, Place};
 use crate::sframe::table::wide_attribute::WideAttribute;
 
 mod join;
+
+pub(crate) use join::NewPlaces;
 
 /// The FRE sub-section under construction, as numbered blocks. A block holds a function's attribute and FREs.
 /// Before version 3 it holds the FREs alone, because the attribute lies in the FDE.
@@ -94,10 +97,10 @@ impl<'a> Blocks<'a> {
     }
 
     /// Returns the bytes of the sub-section after `front` bytes, which the caller will write.
-    pub(crate) fn take_bytes(&mut self, front: usize) -> Vec<u8> {
+    pub(crate) fn take_bytes(&mut self, front: usize, pool: &dyn Pool) -> Vec<u8> {
         if !self.pieces.is_empty() {
             let mut bytes = vec![0; front + self.len_in_bytes()];
-            self.write(&mut bytes[front..]);
+            self.write(pool, &mut bytes[front..]);
             return bytes;
         }
         let mut bytes = mem::take(&mut self.bytes);

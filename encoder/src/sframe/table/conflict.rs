@@ -5,7 +5,9 @@
 //! fill the rest of the index.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
+use cfipack_format::pool::{Pool, map, part_len};
 use cfipack_format::sframe::{Attribute, Fde, Version};
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Endian, Key};
@@ -56,6 +58,9 @@ pub(crate) struct Index<'o> {
     pub(crate) endian: Endian,
 }
 
+/// With fewer entries, a thread costs more than it saves.
+const LEAST_OF_A_THREAD: usize = 1 << 11;
+
 impl Shared {
     fn end(&self) -> i64 {
         self.start.saturating_add(self.size.into())
@@ -68,27 +73,52 @@ impl Shared {
 }
 
 impl Index<'_> {
-    /// Returns the entries, with their distances from the section.
-    fn entries(&self) -> impl Iterator<Item = Shared> + '_ {
-        let (version, size) = (self.version, self.version.fde_size());
-        let is_relative = version.has_attributes();
-        let fields = (self.at..).step_by(size);
-        self.fdes.chunks_exact(size).zip(fields).map_while(move |(bytes, field)| {
-            let Fde { start, size, fre_off, .. } = Fde::read(bytes, version, self.endian)?;
-            let start = if is_relative { start.wrapping_add(field as i64) } else { start };
-            Some(Shared { start, size, rows: Some(fre_off) })
-        })
+    /// Returns the entries of a range that have code, with their ranks.
+    fn entries(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = (usize, Shared)> + '_ {
+        let entry_size = self.version.fde_size();
+        let is_relative = self.version.has_attributes();
+        let fdes = self.fdes[ranks.start * entry_size..ranks.end * entry_size].chunks_exact(entry_size);
+        let entries = fdes.zip(ranks).filter_map(move |(bytes, rank)| {
+            let Fde { start, size, fre_off, .. } = Fde::read(bytes, self.version, self.endian)?;
+            let field = if is_relative { self.at + rank * entry_size } else { 0 };
+            let function = Shared { start: start.wrapping_add(field as i64), size, rows: Some(fre_off) };
+            Some((rank, function))
+        });
+        // A function without code has no PC to share.
+        entries.filter(|(_, function)| function.size != 0)
     }
 
     /// Returns the entries that must be removed, in order. `omitted` are the functions without entries. `same`
     /// compares the rows at two offsets.
-    pub(crate) fn clashes(&self, omitted: &mut Vec<Shared>, same: impl Fn(u32, u32) -> bool) -> Vec<Clash> {
-        // A function without code has no PC to share.
+    pub(crate) fn clashes(
+        &self,
+        pool: &dyn Pool,
+        omitted: &mut Vec<Shared>,
+        same: impl Fn(u32, u32) -> bool + Sync,
+    ) -> Vec<Clash> {
         omitted.retain(|omitted| omitted.size != 0);
         omitted.sort_unstable();
+        let omitted = &**omitted;
+        let count = self.fdes.len() / self.version.fde_size();
+        let part_len = part_len(pool, count, LEAST_OF_A_THREAD);
+        let parts = (0..count).step_by(part_len).map(|first| first..count.min(first + part_len));
+        let found = map(pool, parts.collect(), |part| self.clashes_of(part, omitted, &same));
+        let mut clashes = found.concat();
+        clashes.sort_by_cached_key(|clash| clash.rank as u64);
+        clashes.dedup_by_key(|clash| clash.rank);
+        clashes
+    }
+
+    /// Finds the clashes of entries with the entry before them and with omitted functions.
+    fn clashes_of(
+        &self,
+        ranks: Range<usize>,
+        omitted: &[Shared],
+        same: &impl Fn(u32, u32) -> bool,
+    ) -> Vec<Clash> {
         let mut clashes: Vec<Clash> = Vec::new();
-        let mut before: Option<(usize, Shared)> = None;
-        for (rank, function) in self.entries().enumerate().filter(|(_, function)| function.size != 0) {
+        let mut before = self.entries(0..ranks.start).next_back();
+        for (rank, function) in self.entries(ranks) {
             if let Some((rank_before, before)) = before
                 && function.start < before.end()
             {
@@ -107,8 +137,6 @@ impl Index<'_> {
                 clashes.extend(other.map(|&other| Clash { rank, function, other }));
             }
         }
-        clashes.sort_by_cached_key(|clash| clash.rank as u64);
-        clashes.dedup_by_key(|clash| clash.rank);
         clashes
     }
 

@@ -1,7 +1,9 @@
 //! The function index under construction.
 
 use alloc::vec::Vec;
+use core::mem;
 
+use cfipack_format::pool::{Pool, Serial};
 use cfipack_format::sframe::{FdeInfo, FdeType};
 
 use crate::Reason;
@@ -10,7 +12,7 @@ use crate::sframe::table::block::{Blocks, GROUP};
 use crate::sframe::table::wide_attribute::WideAttribute;
 
 /// An entry of the function index.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Entry {
     /// The start. For the first entry of a function, this is the function's key, which is its address if it has
     /// an address. A later entry of the function adds its offset to the key.
@@ -80,6 +82,11 @@ pub(crate) struct Entries<'a> {
     pub(crate) unread: bool,
     /// `Some(true)` if the functions' keys are their addresses. `None` before the first function.
     pub(crate) have_addresses: Option<bool>,
+    /// True if header and index are written before the blocks, in the same memory.
+    pub(crate) has_room_for_index: bool,
+    /// Shards that were absorbed. Their entries and blocks follow all that are here. Either this list or
+    /// `pending` is empty.
+    waiting: Vec<Entries<'a>>,
     /// The last entries, which wait until their blocks are looked up together.
     pending: Vec<Pending>,
     pending_from: usize,
@@ -116,6 +123,8 @@ impl<'a> Entries<'a> {
             merged,
             unread,
             have_addresses: None,
+            has_room_for_index: false,
+            waiting: Vec::new(),
             pending,
             pending_from,
             pending_len,
@@ -136,6 +145,51 @@ impl<'a> Entries<'a> {
             *num_fres += u64::from(fres);
             entry
         }));
+    }
+
+    /// Adds the functions of shards. If there is certainly room, they are added later, with other shards.
+    pub(crate) fn absorb(&mut self, mut shards: Vec<Self>, pool: &dyn Pool) -> Result<(), Reason> {
+        let rest: Vec<_> = shards
+            .iter_mut()
+            .map(|shard| (shard.num_fres, mem::take(&mut shard.omitted), shard.unread, shard.have_addresses))
+            .collect();
+        let all = self.waiting.iter().chain(&shards).map(|shard| &shard.blocks);
+        let blocks = all.clone().map(Blocks::len).sum::<usize>() + self.blocks.len();
+        if self.blocks.has_room(all.map(Blocks::len_in_bytes).sum()) && u32::try_from(blocks).is_ok() {
+            self.waiting.extend(shards);
+        } else {
+            // There may be room, if the shards have blocks that are here already.
+            self.settle();
+            let combined = self.combine(shards, pool);
+            self.blocks.rebuild_index();
+            combined?;
+        }
+        for (num_fres, omitted, unread, have_addresses) in rest {
+            self.num_fres += num_fres;
+            self.omitted.extend(omitted);
+            self.unread |= unread;
+            self.have_addresses = self.have_addresses.or(have_addresses);
+        }
+        Ok(())
+    }
+
+    /// Adds the entries of absorbed shards. Call this before you add entries or read them.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if !self.waiting.is_empty() {
+            self.settle_on(&Serial);
+            self.blocks.rebuild_index();
+        }
+    }
+
+    /// Adds the entries of absorbed shards on the threads of a pool. No blocks can be added afterwards.
+    pub(crate) fn settle_on(&mut self, pool: &dyn Pool) {
+        if !self.waiting.is_empty() {
+            let waiting = mem::take(&mut self.waiting);
+            // `absorb` has found room for all of them.
+            let settled = self.combine(waiting, pool);
+            debug_assert_eq!(settled, Ok(()), "room for all shards");
+        }
     }
 
     /// Returns the current end, for [`back_to`](Self::back_to).

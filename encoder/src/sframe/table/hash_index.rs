@@ -24,9 +24,11 @@ pub(crate) struct HashIndex {
 /// and when a slot is first written. The second fault interrupts all other threads.
 const NONE: u32 = u32::MAX;
 
+const LEAST_SLOTS: usize = 256;
+
 impl HashIndex {
     pub(crate) fn new() -> Self {
-        Self { slots: vec![NONE; 256], hashes: Vec::new() }
+        Self { slots: vec![NONE; LEAST_SLOTS], hashes: Vec::new() }
     }
 
     /// Returns the index with this hash that `is_equal` accepts. `is_equal` may also be called for an index
@@ -55,16 +57,33 @@ impl HashIndex {
         ((slot ^ hash) & !mask == 0 && slot != NONE).then_some(slot & mask)
     }
 
-    /// Returns whether there may be an index with this hash.
-    #[inline(always)]
-    pub(crate) fn may_have(&self, hash: u32) -> bool {
-        let mask = self.slots.len() as u32 - 1;
-        self.slots[(hash & mask).to_usize()] != NONE
+    /// Takes the hash of each index. No index is found before [`rebuild`](Self::rebuild).
+    pub(crate) fn without_slots(hashes: Vec<u32>) -> Self {
+        Self { slots: Vec::new(), hashes }
+    }
+
+    /// Returns the hash of each index.
+    pub(crate) fn into_hashes(self) -> Vec<u32> {
+        self.hashes
     }
 
     /// The hash of each index.
     pub(crate) fn hashes(&self) -> &[u32] {
         &self.hashes
+    }
+
+    /// Adds the hashes of more indices, which the caller writes. No index is found before
+    /// [`rebuild`](Self::rebuild).
+    pub(crate) fn extend(&mut self, indices: usize) -> &mut [u32] {
+        self.slots = Vec::new();
+        let before = self.hashes.len();
+        self.hashes.resize(before + indices, 0);
+        &mut self.hashes[before..]
+    }
+
+    /// Makes all indices findable.
+    pub(crate) fn rebuild(&mut self) {
+        self.grow_to((self.hashes.len() * 2).next_power_of_two().max(LEAST_SLOTS));
     }
 
     /// Makes room for this many indices at once.

@@ -11,6 +11,7 @@
 //! - [`merge`]: makes an FDE of neighbouring functions, on request.
 //! - [`section`], [`order`], [`place`], [`at`], [`write_error`]: writes the finished section.
 //! - [`conflict`]: overlaps of functions that get their addresses last; [`distant`]: functions out of reach.
+//! - [`combine`]: adds the functions of shards; [`grouped`]: sorts by counting.
 //! - [`by_key`]: finds functions of an unfinished builder by their keys.
 //! - [`hash_index`], [`chunk`], [`pieces`], [`wide_attribute`]: the parts that blocks are made of.
 
@@ -19,10 +20,12 @@ pub(crate) mod at;
 pub(crate) mod block;
 pub(crate) mod by_key;
 pub(crate) mod chunk;
+mod combine;
 pub(crate) mod conflict;
 mod distant;
 pub(crate) mod encoded;
 pub(crate) mod entries;
+pub(crate) mod grouped;
 pub(crate) mod hash_index;
 pub(crate) mod merge;
 pub(crate) mod order;

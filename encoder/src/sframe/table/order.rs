@@ -2,13 +2,14 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use cfipack_format::Address;
+use cfipack_format::pool::{Pool, map, part_len};
 use cfipack_format::widen::{ToU64, ToUsize};
 
-use crate::sframe::parts::for_each;
 use crate::sframe::table::entries::Entry;
-use cfipack_format::pool::Pool;
+use crate::sframe::table::grouped::Grouped;
 
 /// A start, in memory of any alignment.
 pub(crate) type Start = [u8; 8];
@@ -34,32 +35,52 @@ pub(crate) struct Order<'e> {
 /// With more buckets, counting takes longer than the sorting that it saves.
 const MAX_BUCKET_BITS: u32 = 15;
 /// With fewer functions, a thread costs more than it saves.
-const LEAST_OF_A_THREAD: usize = 1 << 14;
+const LEAST_OF_A_THREAD: usize = 1 << 11;
 
-/// Neighbouring buckets.
+/// Entries are divided into groups of buckets, of which a thread takes some.
+const MAX_GROUP_BITS: u32 = 9;
+
+/// Neighbouring groups.
 struct Part<'o, const N: usize> {
-    first_bucket: usize,
-    /// The rank that the next FDE of each bucket gets.
-    ranks: &'o mut [u32],
-    /// The first bucket's first rank.
+    groups: Range<usize>,
+    /// The first rank of the groups.
     first_rank: usize,
-    /// The FDEs of the buckets.
+    /// The FDEs of the groups.
     out: &'o mut [[u8; N]],
 }
 
+/// The distances of some entries, as keys.
+struct Spread {
+    is_sorted: bool,
+    least: u64,
+    greatest: u64,
+}
+
 impl<'e> Order<'e> {
-    pub(crate) fn new(entries: &'e [Entry], section: Address) -> Self {
-        Self::with_starts(entries, None, section)
+    pub(crate) fn new(pool: &dyn Pool, entries: &'e [Entry], section: Address) -> Self {
+        Self::with_starts(pool, entries, None, section)
     }
 
     /// Takes entries. If there are `starts`, they replace the starts in the entries.
-    pub(crate) fn with_starts(entries: &'e [Entry], starts: Option<&'e [Start]>, section: Address) -> Self {
-        let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
-        for (_, start) in with_starts(entries, starts) {
-            let key = key(section, start);
-            is_sorted &= last <= key;
-            (least, greatest, last) = (least.min(key), greatest.max(key), key);
-        }
+    pub(crate) fn with_starts(
+        pool: &dyn Pool,
+        entries: &'e [Entry],
+        starts: Option<&'e [Start]>,
+        section: Address,
+    ) -> Self {
+        let spreads = map(pool, parts_of(pool, entries.len()), |part| {
+            let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
+            for (_, start) in with_starts(entries, starts, part) {
+                let key = key(section, start);
+                is_sorted &= last <= key;
+                (least, greatest, last) = (least.min(key), greatest.max(key), key);
+            }
+            Spread { is_sorted, least, greatest }
+        });
+        let is_sorted = spreads.iter().all(|spread| spread.is_sorted)
+            && spreads.windows(2).all(|pair| pair[0].greatest <= pair[1].least);
+        let least = spreads.iter().map(|spread| spread.least).min().unwrap_or(u64::MAX);
+        let greatest = spreads.iter().map(|spread| spread.greatest).max().unwrap_or(0);
         let spread = greatest.saturating_sub(least);
         let bits = entries.len().to_u64().checked_ilog2().unwrap_or(0).min(MAX_BUCKET_BITS);
         let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(bits);
@@ -87,89 +108,129 @@ impl<'e> Order<'e> {
         start: impl Fn(&[u8; N]) -> i64 + Sync,
         finish: impl Fn(usize, &mut [u8; N]) + Sync,
     ) {
-        let fde = |entry, start| fde(entry, distance(key(self.section, start)));
+        let fde = |entry: &Entry, start: u64| fde(entry, distance(key(self.section, start)));
+        let parts = parts_of(pool, out.len());
         if self.is_sorted {
-            let part_len = out.len().div_ceil(pool.threads().max(1)).max(LEAST_OF_A_THREAD);
-            for_each(pool, out.chunks_mut(part_len).enumerate().collect(), |(part, out)| {
-                let first = part * part_len;
-                let entries = &self.entries[first..][..out.len()];
-                let starts = self.starts.map(|starts| &starts[first..]);
-                for ((slot, (entry, start)), rank) in
-                    out.iter_mut().zip(with_starts(entries, starts)).zip(first..)
-                {
+            let mut out = out;
+            let parts = parts.into_iter().map(|part| {
+                let out = out.split_off_mut(..part.len()).unwrap_or_default();
+                (part, out)
+            });
+            map(pool, parts.collect(), |(part, out)| {
+                let entries = with_starts(self.entries, self.starts, part.clone());
+                for ((slot, (entry, start)), rank) in out.iter_mut().zip(entries).zip(part) {
                     *slot = fde(entry, start);
                     finish(rank, slot);
                 }
             });
             return;
         }
-        let mut ranks = self.bucket_starts();
-        for_each(
-            pool,
-            self.parts(pool.threads(), &mut ranks, out),
-            |Part { first_bucket, ranks, first_rank, out }| {
-                for (entry, start) in with_starts(self.entries, self.starts) {
-                    let Some(rank) = ranks.get_mut(self.bucket(start).wrapping_sub(first_bucket)) else {
-                        continue;
-                    };
-                    out[(*rank).to_usize() - first_rank] = fde(entry, start);
-                    *rank += 1;
-                }
-                // Each bucket's rank has moved from the start of the bucket to its end.
-                let mut from = 0;
-                for &mut end in ranks {
-                    let end = end.to_usize() - first_rank;
-                    let bucket = &mut out[from..end];
-                    sort(bucket, &start);
-                    bucket.iter_mut().zip(first_rank + from..).for_each(|(fde, rank)| finish(rank, fde));
-                    from = end;
-                }
-            },
-        );
-    }
-
-    /// Cuts the buckets into parts with about the same number of functions.
-    fn parts<'o, const N: usize>(
-        &self,
-        threads: usize,
-        mut ranks: &'o mut [u32],
-        mut out: &'o mut [[u8; N]],
-    ) -> Vec<Part<'o, N>> {
-        let (mut first_bucket, mut first_rank) = (0, 0);
-        let mut parts = Vec::new();
-        for left in (2..=threads.min(self.entries.len() / LEAST_OF_A_THREAD)).rev() {
-            let middle = first_rank + out.len() / left;
-            let (here, after) = ranks.split_at_mut(ranks.partition_point(|&rank| rank.to_usize() < middle));
-            let end = after.first().map_or(first_rank + out.len(), |&rank| rank.to_usize());
-            let (fdes, others) = out.split_at_mut(end - first_rank);
-            let buckets = here.len();
-            parts.push(Part { first_bucket, ranks: here, first_rank, out: fdes });
-            (first_bucket, first_rank, ranks, out) = (first_bucket + buckets, end, after, others);
+        if parts.len() < 2 {
+            let all = || with_starts(self.entries, self.starts, 0..self.entries.len());
+            return self.write_buckets(0..self.group(self.greatest) + 1, 0, out, all, &fde, &start, &finish);
         }
-        parts.push(Part { first_bucket, ranks, first_rank, out });
-        parts
+        let groups = self.group(self.greatest) + 1;
+        let grouped = map(pool, parts, |part| {
+            let numbers = with_starts(self.entries, self.starts, part.clone()).zip(part);
+            Grouped::new(
+                groups,
+                numbers.map(|((_, start), number)| (self.group(key(self.section, start)), number as u32)),
+            )
+        });
+        let least = part_len(pool, out.len(), LEAST_OF_A_THREAD);
+        map(pool, divide(&grouped, groups, least, out), |Part { groups, first_rank, out }| {
+            let numbers = || grouped.iter().flat_map(|grouped| grouped.items_of(groups.clone()));
+            let entries = || {
+                numbers().map(|number| {
+                    let entry = &self.entries[number.to_usize()];
+                    let start = self
+                        .starts
+                        .map_or(entry.start, |starts| u64::from_ne_bytes(starts[number.to_usize()]));
+                    (entry, start)
+                })
+            };
+            self.write_buckets(groups.clone(), first_rank, out, entries, &fde, &start, &finish);
+        });
+    }
+
+    /// Writes the FDEs of some groups. `entries` returns the entries of these groups in order.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "three of them are the caller's")]
+    fn write_buckets<'i, const N: usize, I: Iterator<Item = (&'i Entry, u64)>>(
+        &self,
+        groups: Range<usize>,
+        first_rank: usize,
+        out: &mut [[u8; N]],
+        entries: impl Fn() -> I,
+        fde: &impl Fn(&Entry, u64) -> [u8; N],
+        start: &impl Fn(&[u8; N]) -> i64,
+        finish: &impl Fn(usize, &mut [u8; N]),
+    ) {
+        let of_a_group = 1 << self.group_bits();
+        let (first, end) = (groups.start * of_a_group, groups.end * of_a_group);
+        let mut ranks = vec![0u32; end.min(self.bucket(self.greatest) + 1) - first];
+        let bucket = |start| self.bucket(key(self.section, start)) - first;
+        entries().for_each(|(_, start)| ranks[bucket(start)] += 1);
+        let mut rank = 0;
+        for start in &mut ranks {
+            rank += core::mem::replace(start, rank);
+        }
+        for (entry, start) in entries() {
+            let rank = &mut ranks[bucket(start)];
+            out[rank.to_usize()] = fde(entry, start);
+            *rank += 1;
+        }
+        // Each bucket's rank has moved from the start of the bucket to its end.
+        let mut from = 0;
+        for end in ranks {
+            let bucket = &mut out[from..end.to_usize()];
+            sort(bucket, start);
+            bucket.iter_mut().zip(first_rank + from..).for_each(|(fde, rank)| finish(rank, fde));
+            from = end.to_usize();
+        }
     }
 
     #[inline]
-    fn bucket(&self, start: u64) -> usize {
-        self.bucket_of(key(self.section, start))
-    }
-
-    #[inline]
-    fn bucket_of(&self, key: u64) -> usize {
+    fn bucket(&self, key: u64) -> usize {
         ((key - self.least) >> self.shift).to_usize()
     }
 
-    fn bucket_starts(&self) -> Vec<u32> {
-        let mut starts = vec![0u32; self.bucket_of(self.greatest) + 1];
-        let entries = with_starts(self.entries, self.starts);
-        entries.for_each(|(_, start)| starts[self.bucket(start)] += 1);
-        let mut rank = 0;
-        for start in &mut starts {
-            rank += core::mem::replace(start, rank);
-        }
-        starts
+    /// Returns the group of a key's bucket.
+    #[inline]
+    fn group(&self, key: u64) -> usize {
+        self.bucket(key) >> self.group_bits()
     }
+
+    /// The number of low bits of a bucket's number that differ within a group.
+    #[inline]
+    fn group_bits(&self) -> u32 {
+        MAX_BUCKET_BITS - MAX_GROUP_BITS
+    }
+}
+
+/// Cuts the groups into parts of at least so many functions.
+fn divide<'o, const N: usize>(
+    grouped: &[Grouped<u32>],
+    groups: usize,
+    least: usize,
+    mut out: &'o mut [[u8; N]],
+) -> Vec<Part<'o, N>> {
+    let (mut parts, mut first, mut first_rank) = (Vec::new(), 0, 0);
+    for end in 1..=groups {
+        let rank = grouped.iter().map(|grouped| grouped.before(end)).sum::<usize>();
+        if rank - first_rank >= least || end == groups {
+            let fdes = out.split_off_mut(..rank - first_rank).unwrap_or_default();
+            parts.push(Part { groups: first..end, first_rank, out: fdes });
+            (first, first_rank) = (end, rank);
+        }
+    }
+    parts
+}
+
+/// Divides entries among the threads of a pool.
+fn parts_of(pool: &dyn Pool, entries: usize) -> Vec<Range<usize>> {
+    let part_len = part_len(pool, entries, LEAST_OF_A_THREAD);
+    (0..entries).step_by(part_len).map(|first| first..entries.min(first + part_len)).collect()
 }
 
 /// Sorts the FDEs of a bucket, which are usually few. Equal FDEs stay in order.
@@ -197,14 +258,15 @@ fn sort_many<const N: usize>(bucket: &mut [[u8; N]], start: &impl Fn(&[u8; N]) -
     bucket.sort_by_cached_key(|fde| start(fde) as u64 ^ 1 << 63);
 }
 
-/// Returns entries with their starts. If there are `starts`, they replace the starts in the entries.
+/// Returns some entries with their starts. If there are `starts`, they replace the starts in the entries.
 #[inline(always)]
 fn with_starts<'e>(
     entries: &'e [Entry],
     starts: Option<&'e [Start]>,
-) -> impl Iterator<Item = (&'e Entry, u64)> {
-    let mut starts = starts.map(<[Start]>::iter);
-    entries.iter().map(move |entry| {
+    part: Range<usize>,
+) -> impl Iterator<Item = (&'e Entry, u64)> + Clone {
+    let mut starts = starts.map(|starts| starts[part.clone()].iter());
+    entries[part].iter().map(move |entry| {
         let other = starts.as_mut().and_then(Iterator::next);
         (entry, other.map_or(entry.start, |start| u64::from_ne_bytes(*start)))
     })

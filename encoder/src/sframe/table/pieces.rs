@@ -3,10 +3,11 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use cfipack_format::pool::{Pool, map};
 use cfipack_format::widen::ToUsize;
 
 /// A piece of a caller's memory. Its length is the difference between two sums.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Piece {
     /// The number of the memory, and the offset of the piece in the memory.
     memory: u32,
@@ -62,11 +63,6 @@ impl<'a> Pieces<'a> {
         self.list[number].sum - number.checked_sub(1).map_or(0, |before| self.list[before].sum)
     }
 
-    fn bytes(&self, number: usize) -> &'a [u8] {
-        let Piece { memory, from, .. } = self.list[number];
-        &self.memories[memory.to_usize()][from.to_usize()..][..self.len_of(number).to_usize()]
-    }
-
     /// Adds a range of `memory` at offset `at`, which is the current end of the sub-section.
     #[inline]
     pub(crate) fn push(&mut self, at: u32, memory: &'a [u8], range: Range<usize>) {
@@ -101,20 +97,42 @@ impl<'a> Pieces<'a> {
         self.list.push(piece);
     }
 
-    /// Adds the pieces of another sub-section, which begins at offset `at` of this sub-section.
-    pub(crate) fn append(&mut self, at: u32, others: &Self) {
-        let (sum, memories) = (self.sum(), self.memories.len() as u32);
-        self.memories.extend_from_slice(&others.memories);
-        self.list.reserve(others.list.len());
-        for piece in &others.list {
-            let Piece { memory, from, at: offset, sum: others_sum } = *piece;
-            self.push_piece(Piece {
-                memory: memories + memory,
-                from,
-                at: at + offset,
-                sum: sum + others_sum,
-            });
-        }
+    /// Adds the pieces of other sub-sections, each with its offset in this sub-section, on the threads of a
+    /// pool. The pieces follow all pieces that are there.
+    pub(crate) fn append(&mut self, pool: &dyn Pool, others: &[(usize, &Self)]) {
+        let others = others.iter().filter(|(_, others)| !others.is_empty());
+        let (mut sum, mut number) = (self.sum(), self.list.len());
+        let (mut memories, mut steps) = (self.memories.len(), self.later.len());
+        let places = others.map(|&(at, others)| {
+            let place = (at as u32, sum, memories as u32, number as u32);
+            sum += others.sum();
+            memories += others.memories.len();
+            number += others.list.len();
+            let last = others.list.last().map_or(0, |piece| piece.at.to_usize());
+            let more = (at + last).div_ceil(STEP).saturating_sub(steps);
+            steps += more;
+            (place, more, others)
+        });
+        let places: Vec<_> = places.collect();
+        let (pieces, old_steps) = (self.list.len(), self.later.len());
+        self.list.resize(number, Piece::default());
+        self.later.resize(steps, 0);
+        self.memories.reserve_exact(memories - self.memories.len());
+        let (mut list, mut later) = (&mut self.list[pieces..], &mut self.later[old_steps..]);
+        let mut steps = old_steps;
+        let parts = places.into_iter().map(|(place, more, others)| {
+            self.memories.extend_from_slice(&others.memories);
+            let part = Part {
+                place,
+                others,
+                list: list.split_off_mut(..others.list.len()).unwrap_or_default(),
+                later: later.split_off_mut(..more).unwrap_or_default(),
+                steps,
+            };
+            steps += more;
+            part
+        });
+        map(pool, parts.collect(), Part::write);
     }
 
     /// Returns the number of the first piece that begins after an offset.
@@ -128,22 +146,29 @@ impl<'a> Pieces<'a> {
     }
 
     /// Calls `take` with the length and the place of each part of a range of the sub-section, in order.
+    #[inline(always)]
     pub(crate) fn for_each_in(&self, range: Range<usize>, mut take: impl FnMut(usize, Place<'a>)) {
-        let (mut at, mut next) = (range.start, self.later_than(range.start));
-        while at < range.end {
-            let left = range.end - at;
-            let len = match next.checked_sub(1) {
-                Some(number) if at < self.list[number].at.to_usize() + self.len_of(number).to_usize() => {
-                    self.list[number].at.to_usize() + self.len_of(number).to_usize() - at
-                }
-                _ => self.list.get(next).map_or(left, |piece| piece.at.to_usize() - at),
-            };
-            let len = len.min(left);
-            take(len, self.place(at, len));
-            at += len;
-            while self.list.get(next).is_some_and(|piece| piece.at.to_usize() <= at) {
-                next += 1;
+        let (mut at, first) = (range.start, self.later_than(range.start).saturating_sub(1));
+        let mut sum = first.checked_sub(1).map_or(0, |before| self.list[before].sum);
+        for &Piece { memory, from, at: start, sum: with_this } in &self.list[first..] {
+            let (start, len) = (start.to_usize(), (with_this - sum).to_usize());
+            if start >= range.end {
+                break;
             }
+            if at < start {
+                take(start - at, Place::Own(at - sum.to_usize()));
+                at = start;
+            }
+            let end = range.end.min(start + len);
+            if at < end {
+                let from = from.to_usize() + at - start;
+                take(end - at, Place::Lent(self.memories[memory.to_usize()], from..from + end - at));
+                at = end;
+            }
+            sum = with_this;
+        }
+        if at < range.end {
+            take(range.end - at, Place::Own(at - sum.to_usize()));
         }
     }
 
@@ -161,20 +186,15 @@ impl<'a> Pieces<'a> {
         Place::Own(at - piece.sum.to_usize())
     }
 
-    /// Writes the sub-section. `own` are the bytes that the section owns.
-    pub(crate) fn write(&self, own: &[u8], out: &mut [u8]) {
-        let (mut own, mut out, mut at) = (own, out, 0);
-        for number in 0..self.list.len() {
-            let (before, after) = own.split_at(self.list[number].at.to_usize() - at);
-            let piece = self.bytes(number);
-            let (to, rest) = out.split_at_mut(before.len());
-            to.copy_from_slice(before);
-            let (to, rest) = rest.split_at_mut(piece.len());
-            to.copy_from_slice(piece);
-            at += before.len() + piece.len();
-            (own, out) = (after, rest);
-        }
-        out.copy_from_slice(own);
+    /// Writes the bytes of the sub-section from offset `at` on. `own` are the bytes that the section owns.
+    pub(crate) fn write(&self, own: &[u8], at: usize, mut out: &mut [u8]) {
+        self.for_each_in(at..at + out.len(), |len, place| {
+            let bytes = match place {
+                Place::Own(at) => &own[at..at + len],
+                Place::Lent(memory, range) => &memory[range],
+            };
+            out.split_off_mut(..len).unwrap_or_default().copy_from_slice(bytes);
+        });
     }
 
     /// Frees the memory for more pieces.
@@ -185,10 +205,41 @@ impl<'a> Pieces<'a> {
     }
 }
 
+/// The place of another sub-section's pieces.
+struct Part<'p, 'a> {
+    /// The sub-section's offset, and the bytes, memories and pieces before it.
+    place: (u32, u32, u32, u32),
+    others: &'p Pieces<'a>,
+    list: &'p mut [Piece],
+    later: &'p mut [u32],
+    /// The number of steps before `later`.
+    steps: usize,
+}
+
+impl Part<'_, '_> {
+    fn write(self) {
+        let (at, sum, memories, first) = self.place;
+        let mut step = 0;
+        for ((slot, piece), number) in self.list.iter_mut().zip(&self.others.list).zip(first..) {
+            *slot = Piece {
+                memory: memories + piece.memory,
+                from: piece.from,
+                at: at + piece.at,
+                sum: sum + piece.sum,
+            };
+            let steps = slot.at.to_usize().div_ceil(STEP).saturating_sub(self.steps);
+            self.later[step..steps.max(step)].fill(number);
+            step = steps.max(step);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
+
+    use cfipack_format::pool::Serial;
 
     use super::{Pieces, Place};
 
@@ -229,7 +280,7 @@ mod tests {
             blocks.push((at, whole.len() - at));
         }
         let [mut pieces, second] = halves;
-        pieces.append(base as u32, &second);
+        pieces.append(&Serial, &[(base, &second)]);
         assert_eq!(pieces.len() + own.len(), whole.len());
         for (at, len) in blocks {
             assert_eq!(bytes(&pieces.place(at, len), &own, len), &whole[at..at + len], "{at}");
@@ -239,7 +290,7 @@ mod tests {
             .for_each_in(7..whole.len() - 9, |len, place| parts.extend_from_slice(bytes(&place, &own, len)));
         assert_eq!(parts, whole[7..whole.len() - 9]);
         let mut out = vec![0; whole.len()];
-        pieces.write(&own, &mut out);
+        pieces.write(&own, 0, &mut out);
         assert_eq!(out, whole);
         assert!(pieces.list.len() < 430, "those in a row are one");
     }

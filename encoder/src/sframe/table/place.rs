@@ -6,10 +6,9 @@ use core::slice;
 
 use cfipack_format::{Address, Key};
 
-use crate::sframe::parts::for_each;
 use crate::sframe::table::entries::{Entries, Entry};
 use crate::sframe::table::order::Start;
-use cfipack_format::pool::Pool;
+use cfipack_format::pool::{Pool, map, part_len};
 
 /// A place in a function.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +35,7 @@ impl Place {
 }
 
 /// With fewer functions, a thread costs more than it saves.
-const LEAST_OF_A_THREAD: usize = 1 << 14;
+const LEAST_OF_A_THREAD: usize = 1 << 11;
 
 /// The entries that start inside a function.
 #[derive(Clone, Debug)]
@@ -49,9 +48,17 @@ impl Places {
     /// Finds the places of finished entries.
     pub(crate) fn new(entries: &Entries<'_>) -> Self {
         if entries.have_addresses == Some(false) {
-            let functions = entries.list.iter().zip(entries.function_starts()).enumerate();
-            let continued = functions.filter(|(_, (entry, function))| entry.start != *function);
-            return Self { continued: continued.map(|(number, (_, function))| (number, function)).collect() };
+            let (mut continued, mut function, mut next) = (Vec::new(), 0, 0);
+            for &number in &entries.continued {
+                if number != next {
+                    function = entries.list[number - 1].start;
+                }
+                next = number + 1;
+                if entries.list[number].start != function {
+                    continued.push((number, function));
+                }
+            }
+            return Self { continued };
         }
         if entries.parts.is_empty() {
             return Self { continued: Vec::new() };
@@ -86,8 +93,8 @@ impl Places {
         entries: &mut [Entry],
         address_of: &(impl Fn(Key) -> Address + Sync),
     ) {
-        let part_len = part_len(pool, entries.len());
-        for_each(pool, entries.chunks_mut(part_len).enumerate().collect(), |(part, entries)| {
+        let part_len = part_len(pool, entries.len(), LEAST_OF_A_THREAD);
+        map(pool, entries.chunks_mut(part_len).enumerate().collect(), |(part, entries)| {
             let mut functions = self.functions(part * part_len);
             for (entry, number) in entries.iter_mut().zip(part * part_len..) {
                 entry.start = functions.place(number, entry).address(address_of).0;
@@ -103,9 +110,9 @@ impl Places {
         address_of: &(impl Fn(Key) -> Address + Sync),
         addresses: &mut [Start],
     ) {
-        let part_len = part_len(pool, entries.len());
+        let part_len = part_len(pool, entries.len(), LEAST_OF_A_THREAD);
         let parts = addresses.chunks_mut(part_len).zip(entries.chunks(part_len)).enumerate().collect();
-        for_each(pool, parts, |(part, (addresses, entries))| {
+        map(pool, parts, |(part, (addresses, entries))| {
             let mut functions = self.functions(part * part_len);
             for ((address, entry), number) in addresses.iter_mut().zip(entries).zip(part * part_len..) {
                 *address = functions.place(number, entry).address(address_of).0.to_ne_bytes();
@@ -129,11 +136,6 @@ impl FunctionsOfEntries<'_> {
         let function = self.0.next_if(|part| part.0 == number);
         Place::new(function.map_or(entry.start, |part| part.1), entry.start)
     }
-}
-
-/// The number of entries for each of a pool's threads.
-fn part_len(pool: &dyn Pool, entries: usize) -> usize {
-    entries.div_ceil(pool.threads().max(1)).max(LEAST_OF_A_THREAD)
 }
 
 /// Returns the function that an entry at `start` continues. `parts` are sorted.

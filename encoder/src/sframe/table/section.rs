@@ -17,7 +17,7 @@ use crate::sframe::table::order::Order;
 use crate::sframe::table::place::{Place, Places, part_of};
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::sframe::table::write_error::WriteError;
-use cfipack_format::pool::Pool;
+use cfipack_format::pool::{Pool, Serial};
 
 /// A finished section that needs only addresses.
 ///
@@ -175,10 +175,10 @@ impl<'a> Section<'a> {
             }
         };
         self.places.addresses(pool, &self.entries, &address_of, starts);
-        let order = Order::with_starts(&self.entries, Some(starts), address);
+        let order = Order::with_starts(pool, &self.entries, Some(starts), address);
         self.write_index(pool, head, &order, address).map_err(|error| self.with_key(error, &address_of))?;
-        self.blocks.write(fres);
-        let clashes = self.omit_clashes(out, address, &address_of)?;
+        self.blocks.write(pool, fres);
+        let clashes = self.omit_clashes(pool, out, address, &address_of)?;
         Ok(self.name(&clashes, address, &address_of))
     }
 
@@ -194,15 +194,15 @@ impl<'a> Section<'a> {
     ) -> Result<Vec<u8>, WriteError> {
         let At { address, pool } = at.into();
         self.check_merged(&address_of)?;
-        let mut bytes = self.blocks.take_bytes(self.fres_at());
+        let mut bytes = self.blocks.take_bytes(self.fres_at(), pool);
         let mut entries = core::mem::take(&mut self.entries);
         self.places.move_all(pool, &mut entries, &address_of);
         self.entries = entries;
-        let order = Order::new(&self.entries, address);
+        let order = Order::new(pool, &self.entries, address);
         let fres_at = self.fres_at();
         self.write_index(pool, &mut bytes[..fres_at], &order, address)?;
         // Of functions with the same rows, the table keeps the last.
-        let clashes = self.omit_clashes(&mut bytes, address, &address_of)?;
+        let clashes = self.omit_clashes(pool, &mut bytes, address, &address_of)?;
         match clashes.iter().find(|clash| clash.function != clash.other) {
             None => Ok(bytes),
             Some(Clash { function, other, .. }) => {
@@ -226,6 +226,7 @@ impl<'a> Section<'a> {
     /// Removes entries from a written section if their functions share PCs. Returns the removed entries.
     fn omit_clashes(
         &self,
+        pool: &dyn Pool,
         out: &mut [u8],
         address: Address,
         address_of: &impl Fn(Key) -> Address,
@@ -236,7 +237,7 @@ impl<'a> Section<'a> {
         let (head, fres) = out.split_at_mut(self.fres_at());
         let (at, version, endian) = (Header::SIZE, self.options.version, self.abi.arch().endian());
         let mut index = Index { fdes: &mut head[at..], at, version, endian };
-        let clashes = index.clashes(&mut omitted, |one, two| self.blocks.are_same(fres, one, two));
+        let clashes = index.clashes(pool, &mut omitted, |one, two| self.blocks.are_same(fres, one, two));
         if !clashes.is_empty() {
             let num_fres = self.num_fres - index.remove(&clashes, fres);
             let count = self.entries.len() - clashes.len();
@@ -348,7 +349,7 @@ impl<'a> Section<'a> {
         let (out, padding) = out.split_at_mut(self.len());
         padding.fill(0);
         let (head, fres) = out.split_at_mut(self.fres_at());
-        self.blocks.write(fres);
+        self.blocks.write(&Serial, fres);
         let index = self.write_header(head, Flags::START_PCREL, self.entries.len(), self.num_fres)?;
         let size = self.options.version.fde_size();
         for (slot, entry) in index.chunks_exact_mut(size).zip(&self.entries) {

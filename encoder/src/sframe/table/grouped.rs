@@ -1,0 +1,56 @@
+//! Sorts items into groups, by counting.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use cfipack_format::widen::ToUsize;
+
+/// Items in the order of their groups. The items of a group keep their order.
+#[derive(Debug)]
+pub(crate) struct Grouped<T> {
+    pub(crate) items: Vec<T>,
+    /// The end of each group.
+    ends: Vec<u32>,
+}
+
+impl<T: Copy + Default> Grouped<T> {
+    /// Takes items, each with its group.
+    #[inline(always)]
+    pub(crate) fn new(groups: usize, items: impl Iterator<Item = (usize, T)> + Clone) -> Self {
+        let (mut ends, mut count) = (vec![0u32; groups], 0);
+        for (group, _) in items.clone() {
+            ends[group] += 1;
+        }
+        for end in &mut ends {
+            count += core::mem::replace(end, count);
+        }
+        let mut sorted = vec![T::default(); count.to_usize()];
+        for (group, item) in items {
+            let at = &mut ends[group];
+            sorted[at.to_usize()] = item;
+            *at += 1;
+        }
+        Self { items: sorted, ends }
+    }
+
+    /// Returns the items of each group.
+    pub(crate) fn groups(&mut self) -> impl Iterator<Item = &mut [T]> {
+        let (mut rest, mut at) = (&mut self.items[..], 0);
+        self.ends.iter().map(move |&end| {
+            let group = rest.split_off_mut(..(end - at).to_usize()).unwrap_or_default();
+            at = end;
+            group
+        })
+    }
+
+    /// Returns the items of neighbouring groups.
+    pub(crate) fn items_of(&self, groups: Range<usize>) -> &[T] {
+        &self.items[self.before(groups.start)..self.before(groups.end)]
+    }
+
+    /// Returns the number of items before a group.
+    pub(crate) fn before(&self, group: usize) -> usize {
+        group.checked_sub(1).map_or(0, |last| self.ends[last].to_usize())
+    }
+}
