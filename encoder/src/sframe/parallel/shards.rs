@@ -122,6 +122,37 @@ mod tests {
         }
     }
 
+    /// Functions before, between and after shards share blocks with them, and keep their order.
+    #[test]
+    fn functions_between_shards() {
+        let bytes = section();
+        let push = |builder: &mut Builder<'static>, bytes: &'static [u8]| {
+            let section = Section::new(SectionKind::EhFrame, bytes, Address(0x10_0000), Arch::Amd64);
+            builder.push_all(crate::cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
+        };
+        let bytes: &'static [u8] = bytes.leak();
+        for options in options() {
+            let [mut pushed, mut absorbed] = [0; 2].map(|_| Builder::new(Arch::Amd64, options).unwrap());
+            for turn in 0..6 {
+                push(&mut pushed, bytes);
+                if turn % 3 == 0 {
+                    push(&mut absorbed, bytes);
+                } else {
+                    let mut shard = absorbed.shard();
+                    push(&mut shard, bytes);
+                    absorbed.absorb(shard, &Serial).unwrap();
+                }
+            }
+            let blocks = pushed.draft.entries.blocks.len();
+            assert_eq!(blocks, if options.share { 2 } else { 18 });
+            absorbed.flush();
+            assert_eq!(absorbed.draft.entries.blocks.len(), blocks);
+            let [pushed, absorbed] =
+                [pushed, absorbed].map(|it| it.finish().into_bytes(Address(0), Key::address));
+            assert_eq!(absorbed, pushed, "{options:?}");
+        }
+    }
+
     /// A builder refuses shards of another version or architecture: the rows would mean something else there.
     #[test]
     fn a_shard_of_another_kind() {

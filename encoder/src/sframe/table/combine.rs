@@ -15,7 +15,7 @@ use core::iter;
 use core::ops::Range;
 
 use cfipack_format::pool::{Pool, map};
-use cfipack_format::sframe::{Header, MAX_SHARED_FRES};
+use cfipack_format::sframe::Header;
 use cfipack_format::widen::ToUsize;
 
 use crate::Reason;
@@ -146,12 +146,10 @@ fn divide(blocks: &Blocks<'_>, shards: &mut [Entries<'_>], pool: &dyn Pool) -> V
     }
     let bits = (pool.threads().clamp(1, 64) * PARTITIONS_OF_A_THREAD).next_power_of_two().ilog2();
     let members = |blocks: &Blocks<'_>| {
+        let members = blocks.hashes().iter().zip(0..);
         let members =
-            blocks.hashes().iter().zip(0..).filter(|&(_, number)| blocks.len_of(number) <= MAX_SHARED_FRES);
-        Grouped::new(
-            1 << bits,
-            members.map(|(&hash, number)| ((hash >> (32 - bits)).to_usize(), Member { number, place: hash })),
-        )
+            members.map(|(&hash, number)| ((hash >> (32 - bits)).to_usize(), Member { number, place: hash }));
+        Grouped::new(1 << bits, members)
     };
     let parts: Vec<_> = [None].into_iter().chain(shards.iter_mut().map(Some)).collect();
     map(pool, parts, |shard| match shard {
@@ -265,7 +263,8 @@ impl All<'_, '_> {
     fn numbers_of(&self, shard: usize) -> Vec<u32> {
         let (NewBlocks { places, runs, .. }, first) = (&self.new[shard], self.numbers[shard]);
         let mut numbers = Vec::with_capacity(places.len());
-        for run in runs.iter().cloned().chain([places.len() as u32..places.len() as u32]) {
+        let end = places.len() as u32;
+        for run in runs.iter().cloned().chain(iter::once(end..end)) {
             let others = &places[numbers.len()..run.start.to_usize()];
             numbers.extend(others.iter().map(|&place| self.number(place)));
             numbers.extend(run.map(|number| first + places[number.to_usize()]));

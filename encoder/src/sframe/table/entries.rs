@@ -149,10 +149,11 @@ impl<'a> Entries<'a> {
 
     /// Adds the functions of shards. If there is certainly room, they are added later, with other shards.
     pub(crate) fn absorb(&mut self, mut shards: Vec<Self>, pool: &dyn Pool) -> Result<(), Reason> {
-        let rest: Vec<_> = shards
-            .iter_mut()
-            .map(|shard| (shard.num_fres, mem::take(&mut shard.omitted), shard.unread, shard.have_addresses))
-            .collect();
+        let rest = shards.iter_mut().map(|shard| {
+            shard.blocks.end_waiting();
+            (shard.num_fres, mem::take(&mut shard.omitted), shard.unread, shard.have_addresses)
+        });
+        let rest: Vec<_> = rest.collect();
         let all = self.waiting.iter().chain(&shards).map(|shard| &shard.blocks);
         let blocks = all.clone().map(Blocks::len).sum::<usize>() + self.blocks.len();
         if self.blocks.has_room(all.map(Blocks::len_in_bytes).sum()) && u32::try_from(blocks).is_ok() {

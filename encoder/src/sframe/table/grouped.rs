@@ -19,18 +19,16 @@ impl<T: Copy + Default> Grouped<T> {
     #[inline(always)]
     pub(crate) fn new(groups: usize, items: impl Iterator<Item = (usize, T)> + Clone) -> Self {
         let (mut ends, mut count) = (vec![0u32; groups], 0);
-        for (group, _) in items.clone() {
-            ends[group] += 1;
-        }
+        items.clone().for_each(|(group, _)| ends[group] += 1);
         for end in &mut ends {
             count += core::mem::replace(end, count);
         }
         let mut sorted = vec![T::default(); count.to_usize()];
-        for (group, item) in items {
+        items.for_each(|(group, item)| {
             let at = &mut ends[group];
             sorted[at.to_usize()] = item;
             *at += 1;
-        }
+        });
         Self { items: sorted, ends }
     }
 

@@ -81,6 +81,12 @@ impl HashIndex {
         &mut self.hashes[before..]
     }
 
+    /// Frees the slots. No index is found before [`rebuild`](Self::rebuild).
+    pub(crate) fn end_lookups(&mut self) {
+        self.slots = Vec::new();
+        self.hashes.shrink_to_fit();
+    }
+
     /// Makes all indices findable.
     pub(crate) fn rebuild(&mut self) {
         self.grow_to((self.hashes.len() * 2).next_power_of_two().max(LEAST_SLOTS));

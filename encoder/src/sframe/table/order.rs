@@ -175,11 +175,11 @@ impl<'e> Order<'e> {
         for start in &mut ranks {
             rank += core::mem::replace(start, rank);
         }
-        for (entry, start) in entries() {
+        entries().for_each(|(entry, start)| {
             let rank = &mut ranks[bucket(start)];
             out[rank.to_usize()] = fde(entry, start);
             *rank += 1;
-        }
+        });
         // Each bucket's rank has moved from the start of the bucket to its end.
         let mut from = 0;
         for end in ranks {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use cfipack_format::pool::{Pool, Serial, map, part_len};
+use cfipack_format::sframe::MAX_SHARED_FRES;
 use cfipack_format::widen::ToUsize;
 
 use super::Blocks;
@@ -105,6 +106,16 @@ impl<'a> Blocks<'a> {
         self.index.as_ref().map(HashIndex::hashes).unwrap_or_default()
     }
 
+    /// Frees memory that only looking up and adding blocks need.
+    pub(crate) fn end_waiting(&mut self) {
+        if let Some(index) = &mut self.index {
+            index.end_lookups();
+        }
+        self.starts.shrink_to_fit();
+        self.bytes.truncate(self.end + CHUNK);
+        self.bytes.shrink_to_fit();
+    }
+
     /// Makes all blocks findable.
     pub(crate) fn rebuild_index(&mut self) {
         if let Some(index) = &mut self.index {
@@ -112,17 +123,13 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Bytes of a block.
-    #[inline]
-    pub(crate) fn len_of(&self, number: u32) -> usize {
-        self.end_of(number + 1) - self.starts[number.to_usize()].to_usize()
-    }
-
-    /// Returns whether a block is equal to block `other` of `others`.
+    /// Returns whether a block can stand for block `other` of `others`.
     #[inline]
     pub(crate) fn equals(&self, number: u32, others: &Blocks<'_>, other: u32) -> bool {
-        let (start, len) = (others.starts[other.to_usize()].to_usize(), others.len_of(other));
-        self.known(self.starts[number.to_usize()].to_usize(), len) == others.known(start, len)
+        let start = others.starts[other.to_usize()].to_usize();
+        let len = others.end_of(other + 1) - start;
+        len <= MAX_SHARED_FRES
+            && self.known(self.starts[number.to_usize()].to_usize(), len) == others.known(start, len)
             && self.attribute(number) == others.attribute(other)
     }
 }
