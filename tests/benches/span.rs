@@ -93,10 +93,7 @@ impl Link {
 
     /// Returns the key of the function whose start field is in an object.
     fn live(object: usize, field: Field) -> Option<Live> {
-        let at = match field {
-            Field::Sframe(at) | Field::EhFrame(at) => at,
-            _ => return None,
-        };
+        let (Field::Sframe(at) | Field::EhFrame(at)) = field;
         Some(Live::new(Key((object as u64) << 32 | at.0 as u64)))
     }
 

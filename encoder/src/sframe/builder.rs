@@ -122,6 +122,13 @@ impl<'a> Builder<'a> {
         self.draft.reserve_after(0, functions, fre_bytes);
     }
 
+    /// Frees memory that only pushing needs. Call this for a [`shard`](Self::shard) that has to wait until it is
+    /// absorbed: without it, each shard holds more than 64 kB.
+    pub fn shrink_to_fit(&mut self) {
+        self.draft.flush();
+        self.draft.fres.shrink();
+    }
+
     /// Records a function of `size` bytes that exists and is not pushed, so that no other function's rows
     /// answer for its PCs. If functions have no addresses yet, [`Section::write`] asks for the address of this
     /// function too. You need not call this for a function that [`push`](Self::push) has refused.

@@ -127,6 +127,7 @@ impl<'a, L: FnMut(Field) -> Option<Live>, F: Fn(usize) -> L + Sync> Objects<'_, 
         let has_table = object.sframe.is_some_and(|bytes| !bytes.is_empty());
         let prefer = self.empty.options.prefer;
         let mut large = Large { number, tables: Vec::new(), cuts: Vec::new(), checked: self.shard() };
+        large.checked.merger.builder.shrink_to_fit();
         if !has_table {
             let bytes = object.eh_frame.filter(|_| prefer != Prefer::TableOnly)?;
             let section = Section::new(SectionKind::EhFrame, bytes, Address(0), self.empty.arch);
@@ -220,6 +221,7 @@ impl<'a, L: FnMut(Field) -> Option<Live>, F: Fn(usize) -> L + Sync> Objects<'_, 
                 push_records(merger, &self.all[number], range, &mut (self.live)(number), note, sum);
             }
         }
+        merger.builder.shrink_to_fit();
         shard
     }
 

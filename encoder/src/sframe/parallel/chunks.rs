@@ -70,6 +70,7 @@ where
         let functions = (self.functions)(start, to);
         builder.reserve_for_write(functions.records_left(), None);
         part.push(&mut builder, functions);
+        builder.shrink_to_fit();
         Some(Shard { builder, start, part })
     }
 

@@ -85,6 +85,13 @@ impl Fres {
         (self.end, self.count, self.fre_type, self.last_start) = (end, count, fre_type, last_start);
     }
 
+    /// Frees most of the buffer, which holds nothing that is still needed.
+    pub(crate) fn shrink(&mut self) {
+        self.bytes.truncate(FEW + BEYOND);
+        self.bytes.shrink_to_fit();
+        (self.base, self.first, self.end) = (0, Attribute::SIZE, Attribute::SIZE);
+    }
+
     /// A number that the author of the input cannot guess: where the allocator put the bytes. The upper half of
     /// an address has few random bits, so they are spread over both.
     pub(crate) fn seed(&self) -> u64 {
