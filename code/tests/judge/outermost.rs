@@ -55,12 +55,8 @@ fn a_return_after_a_call_is_not_decided() {
 fn a_single_row_hides_the_caller() {
     let stored = (RBX, Rule::Cfa(-16));
     let found = |at: u32, rules: &[(Register, Rule)]| {
-        let rows: [Described<'_>; 4] = [
-            (0, (RSP, 8), &[]),
-            (1, (RSP, 16), &[stored]),
-            (at, (RSP, 16), rules),
-            (6, (RSP, 8), &[]),
-        ];
+        let rows: [Described<'_>; 4] =
+            [(0, (RSP, 8), &[]), (1, (RSP, 16), &[stored]), (at, (RSP, 16), rules), (6, (RSP, 8), &[])];
         Function::new(Arch::Amd64, &SAVES_RBX).found(&rows)
     };
     assert_eq!(found(3, &[stored]), []);

@@ -146,12 +146,7 @@ impl<'l, 'f> Linter<'l, 'f> {
     }
 
     /// Compares a function's CFI with its code. `entries` are the ways into the function from other functions.
-    pub fn compare(
-        &mut self,
-        function: &Function,
-        entries: &[Way],
-        pass: Pass,
-    ) -> Outcome {
+    pub fn compare(&mut self, function: &Function, entries: &[Way], pass: Pass) -> Outcome {
         if function.end.0 - function.start.0 > MAX_CODE {
             return Outcome::undecided(Doubt::TooLarge.name());
         }
@@ -174,21 +169,11 @@ impl<'l, 'f> Linter<'l, 'f> {
             return right;
         }
         let real: Vec<_> = entries.iter().filter(|way| !way.is_default).cloned().collect();
-        if real.len() == entries.len() {
-            outcome
-        } else {
-            self.follow(function, &real, pass, &evaluated)
-        }
+        if real.len() == entries.len() { outcome } else { self.follow(function, &real, pass, &evaluated) }
     }
 
     /// Compares the rows in `self.rows` with the function's code.
-    fn follow(
-        &mut self,
-        function: &Function,
-        entries: &[Way],
-        pass: Pass,
-        evaluated: &Evaluated,
-    ) -> Outcome {
+    fn follow(&mut self, function: &Function, entries: &[Way], pass: Pass, evaluated: &Evaluated) -> Outcome {
         let size = function.end.0 - function.start.0;
         let Some((bytes, relocated)) = self.memory.code(function.start, size) else {
             return Outcome::undecided("no-code");
@@ -486,7 +471,8 @@ impl Linter<'_, '_> {
     pub fn with_rows(&mut self, function: &Function, change: impl FnOnce(&mut Rows) -> bool) -> Option<bool> {
         let evaluated = self.evaluate(function);
         let changed = change(&mut self.rows);
-        let outcome = changed.then(|| self.follow(function, &[], Pass { is_called: true, is_closed: false }, &evaluated))?;
+        let outcome = changed
+            .then(|| self.follow(function, &[], Pass { is_called: true, is_closed: false }, &evaluated))?;
         Some(outcome.findings.is_empty())
     }
 }

@@ -147,12 +147,21 @@ pub fn lint(
     }
     let is_object = file.kind() == Kind::Relocatable;
     // All ways into these functions are known. In an object, nothing is known about the called functions.
-    let closed: Vec<_> = all.iter().copied().filter(|_| !is_object).filter(|index| {
-        let is_decided = |way: &Way| outcomes[way.from].as_ref().is_some_and(|outcome| outcome.doubt.is_none());
-        let ways = entries.get(index).map_or(&[][..], Vec::as_slice);
-        let is_last = |outcome: &Outcome| outcome.has_last_calls && (outcome.is_entered || !ways.is_empty());
-        ways.len() < MAX_ENTRIES && ways.iter().all(is_decided) && outcomes[*index].as_ref().is_some_and(is_last)
-    }).collect();
+    let closed: Vec<_> = all
+        .iter()
+        .copied()
+        .filter(|_| !is_object)
+        .filter(|index| {
+            let is_decided =
+                |way: &Way| outcomes[way.from].as_ref().is_some_and(|outcome| outcome.doubt.is_none());
+            let ways = entries.get(index).map_or(&[][..], Vec::as_slice);
+            let is_last =
+                |outcome: &Outcome| outcome.has_last_calls && (outcome.is_entered || !ways.is_empty());
+            ways.len() < MAX_ENTRIES
+                && ways.iter().all(is_decided)
+                && outcomes[*index].as_ref().is_some_and(is_last)
+        })
+        .collect();
     let pass = Pass { is_closed: true, ..Pass::default() };
     let (done, _) = work.run(&closed, &entries, threads, pass, &|_, _| {});
     for (index, outcome) in closed.into_iter().zip(done) {
