@@ -71,7 +71,7 @@ fn parts_that_are_jumped_to_are_fragments() {
         let size = PART.replace("offset 16\n\t.cfi_offset %rbx, -16\n\txor", "offset 24\n\txor");
         is(&found(&tools, "size", &size.replace("ENTER", "je part"), linked), &[("part", "branch")]);
         // The default of a switch may be unreachable, and then its jump may lead to another function's part.
-        let default = size.replace("ENTER", "cmp $3, %edi\n\tja part\n\tjmp *table(,%rdi,8)\n\tnop");
+        let default = size.replace("ENTER", "cmp $3, %edi\n\tja part\n\tjmp *(%rsi,%rdi,8)\n\tnop");
         is(&found(&tools, "default", &default, linked), &[]);
         let bound = size.replace("ENTER", "cmp $3, %edi\n\tja part");
         is(&found(&tools, "bound", &bound, linked), &[("part", "branch")]);
