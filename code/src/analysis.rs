@@ -374,6 +374,12 @@ impl<'c> Analysis<'c> {
         }
     }
 
+    /// Returns whether a path leads to an instruction that does not go through the return of a call.
+    pub(crate) fn is_reached_without(&self, call: usize, index: usize) -> bool {
+        let first = self.block_at[..=index].iter().rfind(|number| **number != NONE);
+        first.is_none_or(|number| self.blocks[*number as usize].via != Some(call))
+    }
+
     /// Returns the states before all instructions, by index. A state is `None` if no path leads to the instruction.
     pub fn states(&self) -> Vec<Option<State>> {
         let mut states = Vec::with_capacity(self.instructions.as_slice().len());

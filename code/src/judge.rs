@@ -4,6 +4,7 @@
 //! - [`calls`]: the rows at calls alone
 //! - [`compare`]: compares a row with a state
 //! - `edges`: where the CFA becomes wrong; `registers`: where another rule does
+//! - `outermost`: rows that hide the caller
 //! - [`expected`]: a fast path for rows that agree
 
 mod calls;
@@ -11,6 +12,7 @@ mod compare;
 mod edges;
 mod expected;
 mod finding;
+mod outermost;
 mod registers;
 
 use cfipack_format::{Arch, Cfa, CfaWords, Register, Rule};
@@ -89,6 +91,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         // `lost` has registers without a rule that have lost the caller's value, and those of them whose value is in
         // another place. `kept` has registers that every return and tail call restores.
         let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
+        let (mut is_outermost, mut is_left) = (false, false);
         let mut last: Option<(usize, Compared)> = None;
         let mut expected = rows.get(0).map(|row| Expected::new(arch, row, red_zone));
         let starts_at = |index| rows.get(index).map_or(u32::MAX, |row| row.row.start.0);
@@ -115,7 +118,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 }
                 (Some(state), Some(row), _) if row.is_met_by(state) => Compared::RIGHT,
                 (Some(state), Some(row), _) => judge.compare(state, row.row),
-                _ => Compared { cfa: CfaState::Unknown, wrong: 0, lost: 0 },
+                _ => Compared { cfa: CfaState::Unknown, ..Compared::RIGHT },
             };
             let goes_on = state.is_some() && row.is_some() && !analysis.is_start(index + 1);
             last = goes_on.then_some((row_index, compared));
@@ -125,11 +128,12 @@ impl<'j, 'c> Judge<'j, 'c> {
                 && matches!(instruction.flow, Flow::Call(_))
                 && row.is_some_and(|row| state.is_some() && judge.loses_link(index, row.row));
             judge.wrong.push(compared.wrong | if is_lost { RETURN_ADDRESS } else { 0 });
-            if compared.lost != 0 {
-                lost.push((index, compared.lost, state.map_or(0, |state| state.held(arch))));
+            is_outermost |= compared.hidden & RETURN_ADDRESS != 0;
+            if compared.lost | compared.hidden != 0 {
+                lost.push((index, compared, state.map_or(0, |state| state.held(arch))));
             }
             if let Some(state) = state.filter(|state| judge.leaves(index, instruction, state)) {
-                kept &= !judge.changed(state);
+                (kept, is_left) = (kept & !judge.changed(state), true);
             }
             if let (Flow::Return, Some(state)) = (instruction.flow, state) {
                 returns = true;
@@ -143,13 +147,18 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
         // A function that never restores a register follows its own convention, and so does a function that gets an
         // argument in the register. So this is not a fault.
-        let is_lost = lost.iter().any(|(_, lost, _)| lost & kept != 0);
+        let is_lost = lost.iter().any(|(_, compared, _)| compared.lost & kept != 0);
         let arguments = if is_lost { judge.arguments() } else { 0 };
-        for (index, lost, held) in lost {
+        for (index, Compared { lost, hidden, .. }, held) in lost {
             // If the value is nowhere, the function never returns from here, unless a call before has not returned. After
             // such a call, the code can take any value for an address.
             let follows_call = returns && index.checked_sub(1).is_some_and(|before| analysis.is_call(before));
             judge.wrong[index] |= lost & kept & if follows_call { u64::MAX } else { held & !arguments };
+            // No unwinder recovers such a register, although the function restores it.
+            judge.wrong[index] |= hidden & kept & held & if is_left { !RETURN_ADDRESS } else { 0 };
+        }
+        if is_outermost {
+            judge.find_hidden_callers();
         }
         judge
     }
@@ -232,9 +241,10 @@ impl<'j, 'c> Judge<'j, 'c> {
         if self.is_clean() {
             self.count(&mut judgement);
         } else {
-            // The last instruction before this one that is not padding.
-            let mut before = None;
-            // For each instruction, whether a finding or the instruction before it explains a wrong CFA.
+            // The last call, if execution runs from it to this instruction.
+            let mut call = None;
+            // For each instruction, whether a finding or an instruction before it explains a wrong CFA, or an instruction
+            // before it an unknown CFA.
             let mut explained = vec![false; self.cfa.len()];
             self.analysis.for_each(|index, instruction, state| {
                 match (self.cfa[index], state) {
@@ -250,12 +260,14 @@ impl<'j, 'c> Judge<'j, 'c> {
                     Some(_) if pending.len() >= Judgement::MAX_FINDINGS => {}
                     Some(state) => {
                         self.edges(index, instruction, state, &mut pending, &mut explained);
-                        self.registers(index, before, state, &mut pending);
+                        self.registers(index, call, state, &mut pending);
                     }
                     None => {}
                 }
-                if !instruction.is_padding {
-                    before = Some(index);
+                match instruction.flow {
+                    Flow::Call(_) => call = Some(index),
+                    flow if !flow.falls_through() && !instruction.is_padding => call = None,
+                    _ => {}
                 }
             });
             self.unexplained(&explained, &mut pending, &mut judgement);

@@ -331,7 +331,7 @@ fn any_bytes_can_be_analysed_and_judged() {
             let judge = Judge::new(&analysis, &rows, code.arch.red_zone());
             let judgement = judge.judge();
             assert!(judgement.right + judgement.undecided <= instructions.as_slice().len() as u64);
-            judgement.unconfirmed_calls(&analysis).for_each(drop);
+            judgement.unconfirmed_calls(&analysis, next() % 2 == 0);
             for index in 0..=instructions.as_slice().len() {
                 analysis.returns_to(index);
             }

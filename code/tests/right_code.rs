@@ -261,7 +261,7 @@ fn a_value_at_a_fixed_address_is_loaded_back() {
 /// gccgo's split stacks: the function that gets more stack calls the jump after `call; ret`.
 #[test]
 fn code_after_a_call_for_more_stack_is_reached() {
-    let bytes = [
+    let head = [
         0x64, 0x48, 0x3b, 0x24, 0x25, 0x70, 0, 0, 0, // 0: cmp rsp, fs:[0x70]
         0x72, 0x03, // 9: jb 0xe
         0x53, // b: push rbx
@@ -270,15 +270,18 @@ fn code_after_a_call_for_more_stack_is_reached() {
         0x41, 0xba, 0x08, 0, 0, 0, // e: mov r10d, 8
         0xe8, 0xfb, 0x0f, 0, 0,    // 14: call
         0xc3, // 19: ret
-        0xeb, 0xef, // 1a: jmp 0xb
     ];
-    let rows = |pushed: i64| {
-        let rows: [Written<'_>; 3] =
-            [(0, (RSP, 8), &[]), (0xc, (RSP, pushed), &[(3, -16)]), (0xd, (RSP, 8), &[])];
-        x86(&bytes, &rows)
-    };
-    assert_eq!(rows(16), (vec![], vec![]));
-    assert_eq!(rows(24), (vec![(0xc, Kind::Mismatch)], vec![]));
+    // 1a: jmp 0xb, and with a call of `mcount` before it, as `-pg` has it.
+    for end in [&[0xeb, 0xef][..], &[0xff, 0xd0, 0xeb, 0xed]] {
+        let bytes = [&head[..], end].concat();
+        let rows = |pushed: i64| {
+            let rows: [Written<'_>; 3] =
+                [(0, (RSP, 8), &[]), (0xc, (RSP, pushed), &[(3, -16)]), (0xd, (RSP, 8), &[])];
+            x86(&bytes, &rows)
+        };
+        assert_eq!(rows(16), (vec![], vec![]));
+        assert_eq!(rows(24), (vec![(0xc, Kind::Mismatch)], vec![]));
+    }
 }
 
 /// GCC's `-mfunction-return=thunk-inline`: the call skips over a trap for speculation. The row at its target has the

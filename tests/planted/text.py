@@ -12,6 +12,7 @@ WRONG = {X86: ["6", "7", "3", "0", "12", "5"], ARM: ["29", "31", "19", "0", "9"]
 ENTRY = {X86: ("7", 8), ARM: ("31", 0)}
 NAMES = {"rbp": "6", "rsp": "7", "rbx": "3", "wsp": "31", "sp": "31"}
 INSTRUCTION = re.compile(r"\s+[a-z]")
+CALL = re.compile(r"\s+(call|blr?)\s(?!.*(_Unwind_Resume|__cxa_(re)?throw|__stack_chk_fail|terminate))")
 LABEL = re.compile(r"^(?!\.L)([\w.$]+):")
 # For each language the file of functions, the beginning of the compilers' names, and lists of options.
 OF_C = ["-O0", "-O2", "-Os", "-O3", "-O2 -fno-omit-frame-pointer", "-O1 -fomit-frame-pointer",
@@ -53,6 +54,8 @@ def plants(lines, start, end, arch):
     cfa, offset = ENTRY[arch]
     states, saved = [], set()
     for at in range(start + 1, end):
+        if CALL.match(lines[at]) and any(map(INSTRUCTION.match, lines[at + 1:end])):
+            yield "row after a call", at, at, [lines[at], "\t.cfi_adjust_cfa_offset 8"]
         match = re.match(r"\s*\.cfi_(\w+)\s*([^#/]*)", lines[at])
         if not match:
             continue
@@ -100,15 +103,16 @@ def plants(lines, start, end, arch):
 
 
 def functions(lines):
-    """Returns the name, the first and the last line of each function with CFI."""
+    """Returns the name, the first and the last line of each function with CFI. gcc writes the label of a cold part after
+    `.cfi_startproc`."""
     found, name, start = [], None, None
     for at, line in enumerate(lines):
         label = LABEL.match(line)
         name = label[1] if label else name
         if ".cfi_startproc" in line:
-            start = (name, at)
+            start = at
         elif ".cfi_endproc" in line:
-            found.append((*start, at))
+            found.append((name, start, at))
     return found
 
 

@@ -71,8 +71,10 @@ fn parts_that_are_jumped_to_are_fragments() {
         let size = PART.replace("offset 16\n\t.cfi_offset %rbx, -16\n\txor", "offset 24\n\txor");
         is(&found(&tools, "size", &size.replace("ENTER", "je part"), linked), &[("part", "branch")]);
         // The default of a switch may be unreachable, and then its jump may lead to another function's part.
-        let default = size.replace("ENTER", "cmp $3, %edi\n\tja part");
+        let default = size.replace("ENTER", "cmp $3, %edi\n\tja part\n\tjmp *(%rsi,%rdi,8)\n\tnop");
         is(&found(&tools, "default", &default, linked), &[]);
+        let bound = size.replace("ENTER", "cmp $3, %edi\n\tja part");
+        is(&found(&tools, "bound", &bound, linked), &[("part", "branch")]);
         // The part has no row after `pop`.
         let (function, part) = PART.split_once("\t.section").unwrap();
         let part = part.replace("\t.cfi_def_cfa_offset 8\n", "");
@@ -280,4 +282,97 @@ fn landing_pads_have_the_stack_of_their_calls() {
     is(&throws("", "", "8")[..1], &[("pad", "branch")]);
     is(&throws("", "", "24")[..1], &[("pad", "branch")]);
     is(&throws(pushed, popped, "16"), &[]);
+}
+
+/// A hot function and its cold part, as GCC writes them for `throw`.
+const COLD: &str = "\
+\t.text
+\t.globl f
+\t.type f, @function
+f:
+\t.cfi_startproc
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tmov %edi, %ebx
+\ttest %edi, %edi
+\tjs f.cold
+\tpop %rbx
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.size f, . - f
+\t.section .text.unlikely, \"ax\"
+\t.type f.cold, @function
+f.cold:
+\t.cfi_startproc
+\tFIRST
+\tmov $4, %edi
+\tcall allocate@PLT
+\tAFTER
+\tmov %rax, %rdi
+\tmov %ebx, (%rax)
+\tcall throw@PLT
+\t.cfi_endproc
+\t.size f.cold, . - f.cold
+";
+
+/// No call enters a cold part, and code after a call that nothing else leads to belongs to the call, although the part never
+/// returns. In an object, other sections may lead there.
+#[test]
+#[ignore = "needs the reference tools"]
+fn faults_of_cold_parts_are_found() {
+    let tools = Tools::find();
+    let saved = ".cfi_def_cfa_offset 16\n\t.cfi_offset %rbx, -16";
+    let cold = |linked, first: &str, after: &str| {
+        found(&tools, "cold", &COLD.replace("FIRST", first).replace("AFTER", after), linked)
+    };
+    for linked in [false, true] {
+        is(&cold(linked, saved, ""), &[]);
+        for wrong in ["", ".cfi_offset %rbx, -16", ".cfi_def_cfa %rbp, 16", ".cfi_def_cfa %rbx, 16"] {
+            is(&cold(linked, wrong, "")[..1], &[("f.cold", "branch")]);
+        }
+        let after = cold(linked, saved, ".cfi_adjust_cfa_offset 8");
+        is(&after, if linked { &[("f.cold+0xa", "no-instruction")] } else { &[] });
+    }
+}
+
+/// The call never returns, and a jump with the row leads to the code after it. The row changes at the return of the call, and
+/// is wrong only later for what comes from the call, as in `sysmalloc` of glibc for AArch64.
+#[test]
+#[ignore = "needs the reference tools"]
+fn a_row_of_another_path_after_a_call_is_not_accused() {
+    let tools = Tools::find();
+    let text = "\
+\t.text
+\t.globl f
+\t.type f, @function
+f:
+\t.cfi_startproc
+\tsub $24, %rsp
+\t.cfi_def_cfa_offset 32
+\tmov %rbx, 8(%rsp)
+\t.cfi_offset %rbx, -24
+\tmov %edi, %ebx
+\ttest %edi, %edi
+\tjne 2f
+\tmov 8(%rsp), %rbx
+\t.cfi_remember_state
+\t.cfi_restore %rbx
+\ttest %esi, %esi
+\tje 1f
+\tadd $24, %rsp
+\t.cfi_def_cfa_offset 8
+\tret
+2:\t.cfi_restore_state
+\tcall never
+\t.cfi_restore %rbx
+1:\tmov %rbx, 8(%rsp)
+\t.cfi_offset %rbx, -24
+\tnop
+\tcall __stack_chk_fail
+\t.cfi_endproc
+\t.size f, . - f
+";
+    is(&found(&tools, "other", text, false), &[]);
 }

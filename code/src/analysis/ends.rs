@@ -19,28 +19,22 @@ impl Analysis<'_> {
             return false;
         }
         if self.kept_at_ends() == without.kept_at_ends() {
-            let ends = self.ends();
-            return overwrites.iter().all(|index| self.leads_to(&ends, *index, &BTreeSet::new()));
+            let returning = self.returning();
+            return overwrites.iter().all(|index| returning[*index]);
         }
-        let ends = without.ends();
-        without.leads_to(&ends, 0, &BTreeSet::new()) && !without.leads_to(&ends, 0, &overwrites)
+        without.returning()[0] && !without.leading_to(&without.ends(), &overwrites)[0]
     }
 
     /// Returns the instructions that return or jump out of the function, with the registers that have the caller's values,
     /// as bits. Bit 63 stands for the return address.
     fn kept_at_ends(&self) -> Vec<(usize, u64)> {
         let arch = self.code.arch;
-        let link = Value::Caller(arch.return_address());
         let mut ends = Vec::new();
         self.for_each(|index, instruction, state| {
             let Some(state) = state.filter(|state| self.is_end(instruction, state)) else { return };
-            let has_link = match arch.pushed_by_call() {
-                0 => state.get(arch, arch.return_address()) == link,
-                _ => state.pointed(arch, arch.stack_pointer(), 0) == link,
-            };
             let own = callee_saved(arch).iter().filter(|own| state.at(**own) == Value::caller(**own));
             let kept = own.fold(0, |bits, own| bits | 1 << own);
-            ends.push((index, kept | u64::from(has_link) << 63));
+            ends.push((index, kept | u64::from(state.has_link(arch)) << 63));
         });
         ends
     }
@@ -57,10 +51,10 @@ impl Analysis<'_> {
         leaves && state.get(arch, arch.stack_pointer()) == entry
     }
 
-    /// Returns whether execution can get from an instruction to a return or a tail call, with the stack pointer as
+    /// Returns for each instruction whether execution can get from it to a return or a tail call, with the stack pointer as
     /// the call left it. If it can, the state at this instruction may be right.
-    pub(crate) fn returns_from(&self, first: usize) -> bool {
-        self.leads_to(&self.ends(), first, &BTreeSet::new())
+    pub(crate) fn returning(&self) -> Vec<bool> {
+        self.leading_to(&self.ends(), &BTreeSet::new())
     }
 
     /// Returns for each instruction whether it is an [end](Self::is_end).
@@ -72,19 +66,23 @@ impl Analysis<'_> {
         ends
     }
 
-    /// Returns whether a path leads from an instruction to an end in `ends`, and does not pass an instruction in `avoided`.
-    fn leads_to(&self, ends: &[bool], first: usize, avoided: &BTreeSet<usize>) -> bool {
-        let mut seen: Vec<bool> = (0..ends.len()).map(|index| avoided.contains(&index)).collect();
-        let mut waiting = vec![first];
+    /// Returns for each instruction whether a path leads from it to an end in `ends`. The path passes no instruction in
+    /// `avoided`.
+    pub(crate) fn leading_to(&self, ends: &[bool], avoided: &BTreeSet<usize>) -> Vec<bool> {
+        let from = |from| self.next(from).into_iter().flatten().map(move |to| (to, from));
+        let mut edges: Vec<_> = (0..ends.len()).flat_map(from).collect();
+        edges.sort_unstable();
+        let mut leads = vec![false; ends.len()];
+        let mut waiting: Vec<_> = (0..ends.len()).filter(|index| ends[*index]).collect();
         while let Some(index) = waiting.pop() {
-            if std::mem::replace(&mut seen[index], true) {
+            if leads[index] || avoided.contains(&index) {
                 continue;
             }
-            if ends[index] {
-                return true;
-            }
-            waiting.extend(self.next(index).into_iter().flatten());
+            leads[index] = true;
+            let first = edges.partition_point(|edge| edge.0 < index);
+            let before = edges[first..].iter().take_while(|edge| edge.0 == index);
+            waiting.extend(before.map(|edge| edge.1));
         }
-        false
+        leads
     }
 }

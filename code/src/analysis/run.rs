@@ -358,16 +358,23 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Returns the jump after `call; ret` at a function's entry. The called function is the one that gets more stack for
-    /// code with split stacks: it calls the jump, and returns by `ret`.
+    /// Returns the instruction after `call; ret` at a function's entry, if only a jump, or calls and a jump, follow. The
+    /// called function is the one that gets more stack for code with split stacks: it calls this instruction, and returns by
+    /// `ret`.
     fn after_split_stack(&self, analysis: &Analysis<'_>, call: usize, state: &State) -> Option<usize> {
         let arch = analysis.code.arch;
-        let [after, jump] = analysis.instructions.as_slice().get(call + 1..call + 3)? else { return None };
-        let is_entry =
-            state.get(arch, arch.stack_pointer()) == Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
-        let is_last = matches!(jump.flow, Flow::Jump(Some(target)) if analysis.is_inside(target));
-        let is_split = arch.pushed_by_call() != 0 && after.flow == Flow::Return && is_entry && is_last;
-        is_split.then_some(call + 2)
+        let [after, rest @ ..] = analysis.instructions.as_slice().get(call + 1..)? else { return None };
+        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
+        if arch.pushed_by_call() == 0
+            || after.flow != Flow::Return
+            || state.get(arch, arch.stack_pointer()) != entry
+        {
+            return None;
+        }
+        // With `-pg`, `mcount` is called before the jump.
+        let last = rest.iter().find(|one| !matches!(one.flow, Flow::Call(_)))?;
+        let is_last = matches!(last.flow, Flow::Jump(Some(target)) if analysis.is_inside(target));
+        is_last.then_some(call + 2)
     }
 
     /// Weakens the state at a landing pad in the places where calls of the same pad disagree.

@@ -29,11 +29,13 @@ pub(super) struct Compared {
     pub(super) wrong: u64,
     /// The registers without a rule that do not have the caller's value, as bits.
     pub(super) lost: u64,
+    /// The registers whose caller's value no unwinder recovers by the row, as bits.
+    pub(super) hidden: u64,
 }
 
 impl Compared {
     /// The row agrees with the state in everything.
-    pub(super) const RIGHT: Self = Self { cfa: CfaState::Right, wrong: 0, lost: 0 };
+    pub(super) const RIGHT: Self = Self { cfa: CfaState::Right, wrong: 0, lost: 0, hidden: 0 };
 }
 
 pub(super) const RETURN_ADDRESS: u64 = 1 << 63;
@@ -53,7 +55,7 @@ impl Judge<'_, '_> {
     pub(super) fn compare(&self, state: &State, row: FullRow<'_>) -> Compared {
         // A row with an undefined return address marks the outermost frame. No unwinder needs its CFA.
         if row.row.return_address == Rule::Undefined {
-            return Compared::RIGHT;
+            return Compared { hidden: RETURN_ADDRESS, ..Compared::RIGHT };
         }
         let unknown = Compared { cfa: CfaState::Unknown, ..Compared::RIGHT };
         let cfa = self.compare_cfa(state, row.row.cfa);
@@ -75,6 +77,7 @@ impl Judge<'_, '_> {
             let register = register_of(*index);
             match row.rule(self.arch, register) {
                 Rule::SameValue => compared.lost |= self.wrong_bit(state, register, Rule::SameValue),
+                Rule::Undefined => compared.hidden |= 1 << index,
                 rule => compared.wrong |= self.wrong_bit(state, register, rule),
             }
         }

@@ -24,6 +24,7 @@ impl Judge<'_, '_> {
         for (to, is_taken) in [(next, false), (taken, true)] {
             let Some(to) = to else { continue };
             explained[to] |= is_wrong(self.cfa[index]) || self.enters_subroutine(index, to);
+            explained[to] |= self.cfa[to] == CfaState::Unknown;
             // Most instructions do not change whether the CFA is right.
             if self.cfa[to] == self.cfa[index] && self.cfa[to] != CfaState::Unknown {
                 continue;
@@ -53,15 +54,18 @@ impl Judge<'_, '_> {
             || found.iter().any(|finding| !finding.continues)
             || (0..self.cfa.len()).any(has_subroutine);
         let first = self.cfa.iter().position(|cfa| is_wrong(*cfa)).filter(|_| !has_fault);
-        if is_explained && first.is_none() {
+        let is_entry = |index: usize| {
+            self.cfa[index] == CfaState::Unknown && !explained[index] && self.analysis.is_start(index)
+        };
+        if is_explained && first.is_none() && !(0..self.cfa.len()).any(is_entry) {
             return;
         }
         self.analysis.for_each(|index, _, state| {
-            let (true, Some(state), Some(row)) =
-                (is_open(index) || first == Some(index), state, self.row_at(index))
-            else {
+            let (Some(state), Some(row)) = (state, self.row_at(index)) else { return };
+            let is_lost = is_entry(index) && self.is_lost(index, state, row.row.cfa);
+            if !is_lost && !is_open(index) && first != Some(index) {
                 return;
-            };
+            }
             if self.follows_call(index) {
                 judgement.undecided += 1;
                 judgement
@@ -71,6 +75,16 @@ impl Judge<'_, '_> {
                 found.push(self.entered(index, state, row));
             }
         });
+    }
+
+    /// Returns whether nothing is known about the register that the CFA is based on, where the code is entered, although
+    /// another register gives the CFA.
+    fn is_lost(&self, index: usize, state: &State, cfa: Cfa) -> bool {
+        let Cfa::Register { register, .. } = cfa else { return false };
+        state.get(self.arch, register) == Value::Unknown
+            && register != self.arch.stack_pointer()
+            && self.analysis.cfa(state).is_some()
+            && !self.becomes_stack_pointer(index, register)
     }
 
     /// Returns whether the row is right at a call just before, which counts as a call that does not return. Then either

@@ -136,21 +136,22 @@ impl Judgement {
     /// The most disagreements of a function that are kept.
     pub const MAX_FINDINGS: usize = 1 << 12;
 
-    /// Returns the offsets of calls before a wrong row from which no path reaches a proper return.
+    /// Returns the offsets of calls before a wrong row that may never return, as `abort` does: no path from them reaches a
+    /// proper return. Then the code after the call belongs to another, unknown path, and the row is not a fault. Run the
+    /// analysis again with these offsets in [`Ways::noreturn`](crate::Ways::noreturn), and judge once more.
     ///
-    /// Such a call may never return, as `abort` does. Then the code after it belongs to another, unknown path, and
-    /// the row is not a fault. Run the analysis again with these offsets in
-    /// [`Ways::noreturn`](crate::Ways::noreturn), and judge once more.
-    pub fn unconfirmed_calls(&self, analysis: &Analysis<'_>) -> impl Iterator<Item = u32> {
-        let mut calls: Vec<_> = self.findings.iter().filter_map(|finding| finding.after_call).collect();
+    /// Set `is_closed` if the analysis has all ways into the function. Then a call returns if there is no other way to the
+    /// wrong row.
+    pub fn unconfirmed_calls(&self, analysis: &Analysis<'_>, is_closed: bool) -> Vec<u32> {
+        let calls = self.findings.iter().filter_map(|finding| {
+            let call = finding.after_call?;
+            (!is_closed || analysis.is_reached_without(call, finding.index)).then_some(call)
+        });
+        let mut calls: Vec<_> = calls.collect();
         calls.sort_unstable();
         calls.dedup();
-        // Each call costs a search through the function.
-        calls.truncate(MAX_CALLS);
-        calls.retain(|call| !analysis.returns_to(*call).is_some_and(|next| analysis.returns_from(next)));
-        calls.into_iter().map(|call| analysis.instructions().as_slice()[call].offset)
+        let returning = if calls.is_empty() { Vec::new() } else { analysis.returning() };
+        calls.retain(|call| !analysis.returns_to(*call).is_some_and(|next| returning[next]));
+        calls.into_iter().map(|call| analysis.instructions().as_slice()[call].offset).collect()
     }
 }
-
-/// The most calls of a function that [`Judgement::unconfirmed_calls`] looks at.
-const MAX_CALLS: usize = 16;

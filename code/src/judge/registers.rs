@@ -4,7 +4,7 @@ use cfipack_format::{Register, Rule};
 
 use super::compare::{OPEN, RETURN_ADDRESS, SIGNATURE};
 use super::{Finding, Judge, Kind};
-use crate::instruction::{Flow, register_of};
+use crate::instruction::register_of;
 use crate::rows::FullRow;
 use crate::state::State;
 use crate::value::Value;
@@ -22,7 +22,7 @@ impl Judge<'_, '_> {
         let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
         let new = self.wrong[index] & !before & !OPEN;
         let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
-        let after_call = call.filter(|call| self.is_after_call(*call, index));
+        let after_call = call.filter(|call| self.changes_at_return(*call));
         for (kind, bits, words) in self.wrong_rules(new, state, row) {
             let wrong = self.extent(index, |other| self.wrong[other] & bits != 0);
             found.push(Finding { after_call, ..Finding::new(index, wrong, kind, words) });
@@ -55,12 +55,10 @@ impl Judge<'_, '_> {
         faults
     }
 
-    /// Returns whether the last instruction before `index`, not counting padding, is a call, and a row starts in
-    /// between.
-    pub(super) fn is_after_call(&self, before: usize, index: usize) -> bool {
-        let all = self.analysis.instructions().as_slice();
-        let row = |index: usize| self.rows.index_at(all[index].offset);
-        matches!(all[before].flow, Flow::Call(_)) && row(before) != row(index)
+    /// Returns whether a row starts after a call: at the next instruction, or at the next one that is not padding.
+    fn changes_at_return(&self, call: usize) -> bool {
+        let row = |index: usize| self.row_at(index).map(|row| row.row.start);
+        self.analysis.instructions().after_padding(call).is_some_and(|next| row(call) != row(next))
     }
 
     fn wrong_register(&self, bit: u32, state: &State, row: FullRow<'_>) -> (Kind, String) {
@@ -85,6 +83,8 @@ impl Judge<'_, '_> {
         let is_below = matches!(rule, Rule::Cfa(offset) if self.stored(state, offset) != state.slot(offset));
         let there = match (rule, value) {
             _ if is_below => "where the next signal overwrites it".to_string(),
+            (Rule::Undefined, _) if is_link => "but the function returns to it".to_string(),
+            (Rule::Undefined, _) => "but the function restores it".to_string(),
             (Rule::Cfa(_) | Rule::Memory { .. }, Value::Unknown) => {
                 "nothing known is stored there".to_string()
             }

@@ -60,6 +60,15 @@ impl State {
         })
     }
 
+    /// Returns whether the return address is where the call has left it: on top of the stack, or in the link register.
+    pub(crate) fn has_link(&self, arch: Arch) -> bool {
+        let link = match arch.pushed_by_call() {
+            0 => self.get(arch, arch.return_address()),
+            _ => self.pointed(arch, arch.stack_pointer(), 0),
+        };
+        link == Value::Caller(arch.return_address()) || link == Value::Signed
+    }
+
     /// Returns the registers, as bits, with a [`Value::Perhaps`] in some register or slot.
     pub(super) fn perhaps(&self, arch: Arch) -> u64 {
         let values = self.registers.indexes().map(|index| self.at(index));

@@ -93,12 +93,18 @@ impl State {
     /// Forgets the registers and slots that a called function may change.
     fn call(&mut self, arch: Arch, writes: u64) {
         let link = arch.return_address();
+        let entry = -(arch.cfa_offset_at_entry() as i32);
+        let stack = self.at(arch.stack_pointer().0 as Index);
+        // No compiler calls an ordinary function while the stack is as the caller's call has left it: it is not aligned. For
+        // example, `__fentry__` and `__morestack` are called this way, and keep the arguments.
+        let keeps_arguments = arch.pushed_by_call() != 0 && stack == Value::Cfa(entry);
         for index in indexes(writes & self.registers.known()) {
             let has_return_address = match self.at(index) {
                 Value::Caller(register) | Value::Perhaps(register) => register == link,
                 _ => false,
             };
-            if self.is_shadow_stack(arch, self.at(index)) {
+            let is_argument = keeps_arguments && self.at(index) == Value::caller(index);
+            if is_argument || self.is_shadow_stack(arch, self.at(index)) {
                 continue;
             }
             let is_left = u16::from(index) != link.0 && has_return_address;
@@ -108,8 +114,6 @@ impl State {
         self.limit = None;
         // Memory below the stack pointer belongs to the called function. A stored pointer into the frame may belong
         // to a variable that the called function changes.
-        let stack = self.at(arch.stack_pointer().0 as Index);
-        let entry = -(arch.cfa_offset_at_entry() as i32);
         self.slots.retain(|(place, value)| {
             let is_below = matches!(stack, Value::Cfa(top) if place.site().is_none() && place.offset() < top);
             let is_object = matches!(*value, Value::Cfa(offset) if offset != 0 && offset != entry);

@@ -167,3 +167,32 @@ fn rules_of_registers_that_a_call_may_change_are_judged() {
     let copied = (r11, Rule::Register { register: rcx, offset: 0 });
     assert_eq!(judged(&[stored], &[stored, copied]), (vec![], 1));
 }
+
+/// `__fentry__` and `__morestack` are called before a function has a frame, and keep its arguments. GCC made the code for
+/// `-mfentry` and a function with the convention of Windows.
+#[test]
+fn a_call_at_the_entry_keeps_arguments() {
+    let rdi = Register(5);
+    // call; push rdi; mov edi, ecx; pop rdi; ret
+    let bytes = [0xe8, 0xfb, 0x0f, 0, 0, 0x57, 0x89, 0xcf, 0x5f, 0xc3];
+    let found = |at: i64| {
+        let saved = [(rdi, Rule::Cfa(at))];
+        Function::new(Arch::Amd64, &bytes).found(&[
+            (0, (RSP, 8), &[]),
+            (6, (RSP, 16), &saved),
+            (9, (RSP, 8), &[]),
+        ])
+    };
+    assert_eq!((found(-16), found(-24)), (vec![], vec![(Kind::SavedRegister, 6)]));
+    // A function that is called with an aligned stack does not: sub rsp, 8; call; push rdi; mov edi, ecx; pop rdi; ...
+    let framed = [&[0x48, 0x83, 0xec, 0x08][..], &bytes[..9], &[0x48, 0x83, 0xc4, 0x08, 0xc3]].concat();
+    let saved = [(rdi, Rule::Cfa(-24))];
+    let rows: [Described<'_>; 5] = [
+        (0, (RSP, 8), &[]),
+        (4, (RSP, 16), &[]),
+        (10, (RSP, 24), &saved),
+        (13, (RSP, 16), &[]),
+        (17, (RSP, 8), &[]),
+    ];
+    assert_eq!(Function::new(Arch::Amd64, &framed).found(&rows), [(Kind::SavedRegister, 10)]);
+}

@@ -19,7 +19,6 @@ fn every_form_of_a_rule_is_judged() {
     let ra = Arch::Amd64.return_address();
     let right = [
         (RBX, Rule::Memory { register: RSP, offset: 0 }),
-        (RBX, Rule::Undefined),
         (RSP, Rule::ValCfa(0)),
         (RSP, Rule::Register { register: RSP, offset: 16 }),
         (ra, Rule::Memory { register: RSP, offset: 8 }),

@@ -58,6 +58,10 @@ pub struct Outcome {
     pub waits: bool,
     /// True if the function is followed from its start if a call leads there.
     pub needs_call: bool,
+    /// True if the function was followed from its start, as if a call leads there.
+    pub is_entered: bool,
+    /// True if the code after some calls was not followed, because the calls may not return.
+    pub has_last_calls: bool,
     /// The number of instructions with the right row.
     pub right: u64,
 }
@@ -78,9 +82,18 @@ pub struct Leaving {
     /// True if the target comes from a jump table. If we read past the end of a jump table, we get targets of another
     /// function's table.
     pub is_from_table: bool,
-    /// True if the jump checks a bound, like the jump to the default of a switch. If the default is unreachable, GCC lets
+    /// True if the jump leads to the default of a switch. If the default is unreachable, GCC lets
     /// the jump lead behind the function's cold code, where another fragment can start.
     pub is_default: bool,
+}
+
+/// What a pass over functions knows about their surroundings.
+#[derive(Clone, Copy, Default)]
+pub struct Pass {
+    /// True if calls lead to the functions.
+    pub is_called: bool,
+    /// True if the functions get all ways into them: no further way will be found.
+    pub is_closed: bool,
 }
 
 /// A way into a function from another function.
@@ -96,6 +109,8 @@ pub struct Way {
     pub is_from_table: bool,
     /// True if the jump, as in [`Leaving`], leads to the function's start.
     pub is_default: bool,
+    /// True if the way leads to the start of code that no call enters, by its symbol.
+    pub is_to_part: bool,
 }
 
 /// The result of evaluating a function's CFI with gimli, besides its rows.
@@ -130,19 +145,13 @@ impl<'l, 'f> Linter<'l, 'f> {
         }
     }
 
-    /// Compares a function's CFI with its code. `entries` are the ways into the function from other functions. The
-    /// function `is_called` says whether a call leads to an address.
-    pub fn compare(
-        &mut self,
-        function: &Function,
-        entries: &[Way],
-        is_called: &dyn Fn(Address) -> bool,
-    ) -> Outcome {
+    /// Compares a function's CFI with its code. `entries` are the ways into the function from other functions.
+    pub fn compare(&mut self, function: &Function, entries: &[Way], pass: Pass) -> Outcome {
         if function.end.0 - function.start.0 > MAX_CODE {
             return Outcome::undecided(Doubt::TooLarge.name());
         }
         let evaluated = self.evaluate(function);
-        let outcome = self.follow(function, entries, is_called, &evaluated);
+        let outcome = self.follow(function, entries, pass, &evaluated);
         if outcome.findings.is_empty() {
             return outcome;
         }
@@ -154,27 +163,17 @@ impl<'l, 'f> Linter<'l, 'f> {
         let single = sources.iter().filter(|_| (2..=MAX_SOURCES).contains(&sources.len()));
         let mut single = single.map(|source| {
             let own: Vec<_> = entries.iter().filter(|way| way.from == *source).cloned().collect();
-            self.follow(function, &own, is_called, &evaluated)
+            self.follow(function, &own, pass, &evaluated)
         });
         if let Some(right) = single.find(|outcome| outcome.findings.is_empty()) {
             return right;
         }
         let real: Vec<_> = entries.iter().filter(|way| !way.is_default).cloned().collect();
-        if real.len() == entries.len() {
-            outcome
-        } else {
-            self.follow(function, &real, is_called, &evaluated)
-        }
+        if real.len() == entries.len() { outcome } else { self.follow(function, &real, pass, &evaluated) }
     }
 
     /// Compares the rows in `self.rows` with the function's code.
-    fn follow(
-        &mut self,
-        function: &Function,
-        entries: &[Way],
-        is_called: &dyn Fn(Address) -> bool,
-        evaluated: &Evaluated,
-    ) -> Outcome {
+    fn follow(&mut self, function: &Function, entries: &[Way], pass: Pass, evaluated: &Evaluated) -> Outcome {
         let size = function.end.0 - function.start.0;
         let Some((bytes, relocated)) = self.memory.code(function.start, size) else {
             return Outcome::undecided("no-code");
@@ -185,24 +184,23 @@ impl<'l, 'f> Linter<'l, 'f> {
         let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
         self.instructions.decode(&code);
         self.targets.add(&code, &self.instructions);
-        // An unwinder ends at an outermost frame, and never uses the CFA.
-        if self.rows.iter().all(|row| row.row.return_address == Rule::Undefined) {
-            return Outcome::default();
-        }
         let (entry, mut own) = (self.entry.clone(), Vec::new());
-        let starts = self.starts(evaluated.stubs, &entry, &mut own);
+        // Only jumps lead to a part of a function. It has these ways if they do not leave the stack as a call does.
+        let is_part = entries.iter().any(|way| way.is_to_part);
+        let starts = !is_part && self.starts(evaluated.stubs, &entry, &mut own);
         // Targets of another function's jump table are followed only into fragments, which have no other entry.
         let is_fragment = !starts && evaluated.stubs.is_none();
         let ways = entries.iter().filter(|way| is_fragment || !way.is_from_table);
         own.extend(ways.map(|way| Entry { offset: way.offset, state: &way.state }));
         let needs_call = is_fragment && own.is_empty() && !self.evaluator.is_signal_frame(function);
-        let is_entered = starts || (needs_call && is_called(function.start));
+        let is_entered = starts || (needs_call && pass.is_called);
         if !is_entered && own.is_empty() {
             return Outcome { waits: true, needs_call, ..Outcome::undecided("fragment") };
         }
         let call_sites = self.call_sites(function, size as u32, evaluated.pushes);
         let (mut noreturn, mut is_asked) = (Vec::new(), false);
         let start = is_entered.then_some(&entry);
+        let (is_closed, mut has_last_calls) = (pass.is_closed && !self.mentions_itself(&code), false);
         for round in 0..=ROUNDS {
             let ways = Ways { start, entries: &own, call_sites: &call_sites, noreturn: &noreturn };
             let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
@@ -216,15 +214,25 @@ impl<'l, 'f> Linter<'l, 'f> {
                 calls = self.returns.ending_calls(&analysis);
             }
             if calls.is_empty() {
-                calls = judgement.unconfirmed_calls(&analysis).collect();
+                let is_closed = is_closed && analysis.doubts().all(|doubt| doubt.0 != Doubt::IndirectJump);
+                calls = judgement.unconfirmed_calls(&analysis, is_closed);
+                has_last_calls |= !calls.is_empty();
             }
             if calls.is_empty() || round == ROUNDS {
-                return self.outcome(&analysis, &judge, judgement, evaluated);
+                let outcome = self.outcome(&analysis, &judge, judgement, evaluated);
+                return Outcome { is_entered, has_last_calls, ..outcome };
             }
             noreturn.extend(calls);
             noreturn.sort_unstable();
         }
         Outcome::undecided(Doubt::TooLarge.name())
+    }
+
+    /// Returns whether instructions mention addresses of the function. Then it may be entered there, as handlers of OCaml
+    /// are.
+    fn mentions_itself(&self, code: &Code<'_>) -> bool {
+        let size = code.bytes.len() as u64;
+        self.instructions.constants().any(|(_, value)| (1..size).contains(&value.wrapping_sub(code.start.0)))
     }
 
     /// Evaluates the CFI into `rows`.
@@ -293,8 +301,10 @@ impl<'l, 'f> Linter<'l, 'f> {
         let stack = self.arch.stack_pointer();
         let entry = Cfa::Register { register: stack, offset: self.arch.cfa_offset_at_entry() };
         // A return address above the CFA has been pushed before a jump, as a PLT of AArch64 does.
-        let is_entry = |row: FullRow<'_>| {
-            row.row.cfa == entry && !matches!(row.row.return_address, Rule::Cfa(offset) if offset >= 0)
+        let is_entry = |row: FullRow<'_>| match row.row.return_address {
+            Rule::Undefined => true,
+            Rule::Cfa(0..) => false,
+            _ => row.row.cfa == entry,
         };
         // If a fragment begins with a landing pad, GCC puts a nop before it. The nop is never executed.
         let is_led_by_nop = match (self.instructions.as_slice(), self.rows.get(1)) {
@@ -312,18 +322,22 @@ impl<'l, 'f> Linter<'l, 'f> {
         let mut sites = landing_pads::read(self.memory.at(lsda), lsda, function.start, size, self.arch);
         for site in &mut sites {
             let stack = self.stack_at(function.start, site.landing_pad);
-            site.stack = stack.filter(|_| pushes || self.has_call_with(stack, function.start, site));
+            let (has_own, has_other) = self.stacks_at_calls(stack, function.start, site);
+            site.stack = stack.filter(|_| has_other && (pushes || has_own));
         }
         sites
     }
 
-    /// Returns whether a call of a call site has this stack pointer by the CFI. Then others in the range cannot throw.
-    fn has_call_with(&self, stack: Option<i32>, start: Address, site: &CallSite) -> bool {
+    /// Returns whether a call of a call site has this stack pointer by the CFI, and whether another call has not. Of such
+    /// calls, the others cannot throw.
+    fn stacks_at_calls(&self, stack: Option<i32>, start: Address, site: &CallSite) -> (bool, bool) {
         let first = self.instructions.index_of(site.start).unwrap_or(usize::MAX);
         let own = self.instructions.as_slice().get(first..).unwrap_or_default();
-        own.iter().take_while(|one| one.offset < site.end).any(|one| {
-            matches!(one.flow, Flow::Call(_))
-                && self.stack_at(start, start.offset(one.offset.into())) == stack
+        let own = own.iter().take_while(|one| one.offset < site.end);
+        let calls = own.filter(|one| matches!(one.flow, Flow::Call(_)));
+        calls.fold((false, false), |(own, other), call| {
+            let is_own = self.stack_at(start, start.offset(call.offset.into())) == stack;
+            (own | is_own, other | !is_own)
         })
     }
 
@@ -357,8 +371,8 @@ impl<'l, 'f> Linter<'l, 'f> {
             doubt,
             exits: self.exits(analysis),
             waits: not_reached,
-            needs_call: false,
             right: judgement.right,
+            ..Outcome::default()
         }
     }
 
@@ -390,15 +404,22 @@ impl<'l, 'f> Linter<'l, 'f> {
             let after = analysis.after(state, &analysis.instructions().as_slice()[exit.index], true);
             let stack = after.get(self.arch, self.arch.stack_pointer());
             if stack != entry && stack != Value::Unknown {
-                let is_default = matches!(
-                    analysis.instructions().as_slice()[exit.index].flow,
-                    Flow::Branch(_, Condition::Above | Condition::AtLeast)
-                );
+                let is_default = self.is_default(exit.index);
                 let is_from_table = exit.is_from_table;
                 exits.push(Leaving { target, state: after, is_from_table, is_default });
             }
         });
         exits
+    }
+}
+
+impl Linter<'_, '_> {
+    /// Returns whether a branch leads to the default of a switch: it checks a bound, and an indirect jump follows.
+    fn is_default(&self, branch: usize) -> bool {
+        let [branch, rest @ ..] = &self.instructions.as_slice()[branch..] else { return false };
+        let next = rest.iter().map(|one| one.flow).find(|flow| *flow != Flow::Next);
+        matches!(branch.flow, Flow::Branch(_, Condition::Above | Condition::AtLeast))
+            && matches!(next, Some(Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_)))
     }
 }
 
@@ -438,7 +459,8 @@ fn doubt(
         Some(Cfa::Expression) => Some("expression"),
         Some(_) if row.is_some_and(has_expression) => Some("expression"),
         Some(Cfa::Register { .. } | Cfa::Memory { .. }) => Some("cfa-not-known"),
-        Some(Cfa::Undefined) | None => Some("no-row"),
+        Some(Cfa::Undefined) => Some("outermost"),
+        None => Some("no-row"),
     }
 }
 
@@ -449,7 +471,8 @@ impl Linter<'_, '_> {
     pub fn with_rows(&mut self, function: &Function, change: impl FnOnce(&mut Rows) -> bool) -> Option<bool> {
         let evaluated = self.evaluate(function);
         let changed = change(&mut self.rows);
-        let outcome = changed.then(|| self.follow(function, &[], &|_| true, &evaluated))?;
+        let outcome = changed
+            .then(|| self.follow(function, &[], Pass { is_called: true, is_closed: false }, &evaluated))?;
         Some(outcome.findings.is_empty())
     }
 }

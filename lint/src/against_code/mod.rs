@@ -16,12 +16,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cfipack_code::Finding;
-use cfipack_container::{CallFrameSection, File, Kind};
+use cfipack_container::{CallFrameSection, File, Kind, Symbols};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Family};
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
-use self::function::{Leaving, Linter, Outcome, Way};
+use self::function::{Leaving, Linter, Outcome, Pass, Way};
 use self::targets::Targets;
 use crate::FileMemory;
 use crate::records::{self, RecordFinding, RecordKind};
@@ -105,7 +105,7 @@ pub fn lint(
     let mut round = all.clone();
     for number in 0..ROUNDS {
         let progress = if number == 0 { progress } else { &|_, _| {} };
-        let (done, found) = work.run(&round, &entries, threads, &|_| false, progress);
+        let (done, found) = work.run(&round, &entries, threads, Pass::default(), progress);
         if number == 0 {
             targets = found;
         }
@@ -114,10 +114,13 @@ pub fn lint(
             for Leaving { target, state, is_from_table, is_default } in std::mem::take(&mut outcome.exits) {
                 let Some(other) = around(&functions, target) else { continue };
                 let offset = (target.0 - functions.as_slice()[other].start.0) as u32;
-                if outcomes_wait(&outcomes, other, index) {
+                let was_entered = outcomes[other].as_ref().is_none_or(|outcome| outcome.is_entered);
+                let is_start = was_entered && offset == 0 && !is_from_table && !is_default;
+                let is_to_part = is_start && is_callable(&symbols, target) == Some(false);
+                if is_to_part || outcomes_wait(&outcomes, other, index) {
                     let list = entries.entry(other).or_default();
                     let is_default = is_default && offset == 0;
-                    let way = Way { from: index, offset, state, is_from_table, is_default };
+                    let way = Way { from: index, offset, state, is_from_table, is_default, is_to_part };
                     // Most jumps from one function to another leave with the same state, and so they do in each round.
                     if list.len() < MAX_ENTRIES && !list.contains(&way) {
                         list.push(way);
@@ -126,32 +129,56 @@ pub fn lint(
                 }
             }
             // The ways into a function that is decided are not needed any more, and their states take much memory.
-            if !outcome.waits {
+            if !outcome.waits && !is_entered_part(&outcome, entries.get(&index)) {
                 entries.remove(&index);
             }
             outcomes[index] = Some(outcome);
         }
         again.sort_unstable();
         again.dedup();
-        again.retain(|index| outcomes[*index].as_ref().is_none_or(|outcome| outcome.waits));
+        again.retain(|index| {
+            let outcome = outcomes[*index].as_ref();
+            outcome.is_none_or(|outcome| outcome.waits || is_entered_part(outcome, entries.get(index)))
+        });
         if again.is_empty() {
             break;
         }
         round = again;
     }
+    let is_object = file.kind() == Kind::Relocatable;
+    // All ways into these functions are known. In an object, nothing is known about the called functions.
+    let closed: Vec<_> = all
+        .iter()
+        .copied()
+        .filter(|_| !is_object)
+        .filter(|index| {
+            let is_decided =
+                |way: &Way| outcomes[way.from].as_ref().is_some_and(|outcome| outcome.doubt.is_none());
+            let ways = entries.get(index).map_or(&[][..], Vec::as_slice);
+            let is_last =
+                |outcome: &Outcome| outcome.has_last_calls && (outcome.is_entered || !ways.is_empty());
+            ways.len() < MAX_ENTRIES
+                && ways.iter().all(is_decided)
+                && outcomes[*index].as_ref().is_some_and(is_last)
+        })
+        .collect();
+    let pass = Pass { is_closed: true, ..Pass::default() };
+    let (done, _) = work.run(&closed, &entries, threads, pass, &|_, _| {});
+    for (index, outcome) in closed.into_iter().zip(done) {
+        outcomes[index] = Some(outcome);
+    }
     // The row at the start of these functions is not the row after a call. Only a call shows that it should be.
     let needs_call = |outcome: &Option<Outcome>| outcome.as_ref().is_some_and(|outcome| outcome.needs_call);
-    let is_object = file.kind() == Kind::Relocatable;
     let is_exported = |start| symbols.is_global(start) && (is_object || symbols.is_function(start));
     let called = all.iter().copied().filter(|index| {
         let start = functions.as_slice()[*index].start;
-        let symbol = || symbols.lookup(start).filter(|symbol| symbol.offset == 0);
         needs_call(&outcomes[*index])
             && targets.has_call_to(start, &is_exported)
-            && symbol().is_some_and(|symbol| can_be_called(&symbol.name))
+            && is_callable(&symbols, start) == Some(true)
     });
     let called: Vec<_> = called.collect();
-    let (done, _) = work.run(&called, &entries, threads, &|_| true, &|_, _| {});
+    let pass = Pass { is_called: true, is_closed: false };
+    let (done, _) = work.run(&called, &entries, threads, pass, &|_, _| {});
     for (index, outcome) in called.into_iter().zip(done) {
         outcomes[index] = Some(outcome);
     }
@@ -221,12 +248,9 @@ pub fn lint_function(
     let Ok(index) = all.binary_search_by_key(&start, |function| function.start) else {
         return Ok(Vec::new());
     };
-    let is_called = |start| {
-        let symbol = symbols.lookup(start).filter(|symbol| symbol.offset == 0);
-        symbol.is_some_and(|symbol| can_be_called(&symbol.name))
-    };
+    let pass = Pass { is_called: is_callable(&symbols, start) == Some(true), is_closed: false };
     let mut linter = Linter::new(&memory, &functions, file.arch(), &imports);
-    Ok(linter.compare(&all[index], &[], &is_called).findings)
+    Ok(linter.compare(&all[index], &[], pass).findings)
 }
 
 /// The most rounds over a file. The first round compares all functions, the second the fragments that functions jump
@@ -257,21 +281,27 @@ struct Work<'w, 'f> {
     imports: &'w Imports,
 }
 
-/// Returns whether a call can lead to a symbol. A call enters neither a fragment, nor a function of libgcc that gets
-/// more stack: its CFI omits a frame by intent.
-fn can_be_called(name: &str) -> bool {
-    !name.contains(".cold") && !name.starts_with("__morestack")
+/// Returns whether a call can lead to an address, by its symbol, if it has one. A call enters neither a fragment, nor a
+/// function of libgcc that gets more stack: its CFI omits a frame by intent.
+fn is_callable(symbols: &Symbols<'_>, start: Address) -> Option<bool> {
+    let symbol = symbols.lookup(start).filter(|symbol| symbol.offset == 0)?;
+    Some(!symbol.name.contains(".cold") && !symbol.name.starts_with("__morestack"))
+}
+
+/// Returns whether a function was followed from its start as if a call leads there, and jumps with a frame lead there
+/// instead.
+fn is_entered_part(outcome: &Outcome, ways: Option<&Vec<Way>>) -> bool {
+    outcome.is_entered && ways.is_some_and(|ways| ways.iter().any(|way| way.is_to_part))
 }
 
 impl Work<'_, '_> {
     /// Compares functions. Returns their outcomes in the order of `indexes`, and the targets of their calls and jumps.
-    /// `is_called` says whether a call leads to an address.
     fn run(
         &self,
         indexes: &[usize],
         entries: &HashMap<usize, Vec<Way>>,
         threads: usize,
-        is_called: &(dyn Fn(Address) -> bool + Sync),
+        pass: Pass,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> (Vec<Outcome>, Targets) {
         const CHUNK: usize = 64;
@@ -285,7 +315,7 @@ impl Work<'_, '_> {
                 for (number, index) in rest.iter().take(CHUNK).enumerate() {
                     let own = entries.get(index).map_or(&[][..], Vec::as_slice);
                     let function = &self.functions.as_slice()[*index];
-                    let mut outcome = linter.compare(function, own, is_called);
+                    let mut outcome = linter.compare(function, own, pass);
                     // States take much memory, so keep only those that another function can be followed from.
                     outcome.exits.retain(|leaving| {
                         around(self.functions, leaving.target).is_some_and(|other| other != *index)

@@ -48,5 +48,5 @@ pub fn code(input: &[u8]) {
     let analysis = Analysis::new(code, &instructions, &Own(start.0, bytes), ways);
     let judgement = Judge::new(&analysis, &rows, arch.red_zone()).judge();
     assert!(judgement.right + judgement.undecided <= instructions.as_slice().len() as u64);
-    judgement.unconfirmed_calls(&analysis).for_each(drop);
+    judgement.unconfirmed_calls(&analysis, false);
 }

@@ -145,7 +145,7 @@ impl Code {
         let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
         let analysis = Analysis::new(code, &instructions, self, ways);
         let judgement = Judge::new(&analysis, &self.rows(), arch.red_zone()).judge();
-        let unconfirmed = judgement.unconfirmed_calls(&analysis).count();
+        let unconfirmed = judgement.unconfirmed_calls(&analysis, false).len();
         let mut exits = 0;
         analysis.for_each_exit(|_, _| exits += 1);
         std::hint::black_box((

@@ -322,7 +322,7 @@ impl<'r, T> Rounds<'r, T> {
         followed.leaves &= is_known || analysis.returns();
         followed.leaves_from_start = match entries {
             [] => followed.leaves,
-            _ => starts && analysis.returns_from(0),
+            _ => starts && analysis.returning().first() == Some(&true),
         };
         if is_too_large {
             followed.rows = Err(Omission::Doubt(Doubt::TooLarge).at(0));
