@@ -74,17 +74,26 @@ impl<T> Current<T> {
     /// The slots live as long as the reader.
     pub(crate) unsafe fn read(&self) -> Reader<'_, T> {
         loop {
-            let current = self.0.load(Ordering::SeqCst);
-            // SAFETY: a slot lives as long as all slots.
-            let slot = unsafe { &*current };
-            slot.readers.fetch_add(1, Ordering::SeqCst);
-            let reader = Reader(slot);
-            // All of these operations are in one order. If the writer has not counted this reader, the reader sees
-            // here that the writer has made another slot current.
-            if self.0.load(Ordering::SeqCst) == current {
+            let seen = self.0.load(Ordering::SeqCst);
+            // SAFETY: the slot is one of all slots.
+            if let Some(reader) = unsafe { self.read_slot(seen) } {
                 return reader;
             }
         }
+    }
+
+    /// Starts to read a slot that was current a moment ago. Returns `None` if it is not current any more.
+    ///
+    /// # Safety
+    /// The slots live as long as the reader, and this is one of them.
+    unsafe fn read_slot(&self, seen: *const Slot<T>) -> Option<Reader<'_, T>> {
+        // SAFETY: promised by the caller.
+        let slot = unsafe { &*seen };
+        slot.readers.fetch_add(1, Ordering::SeqCst);
+        let reader = Reader(slot);
+        // All of these operations are in one order. If the writer has not counted this reader, the reader sees here that
+        // the writer has made another slot current.
+        core::ptr::eq(self.0.load(Ordering::SeqCst), seen).then_some(reader)
     }
 }
 
@@ -101,5 +110,102 @@ impl<T> Deref for Reader<'_, T> {
 impl<T> Drop for Reader<'_, T> {
     fn drop(&mut self) {
         self.0.readers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::Slots;
+
+    /// A value that knows whether it was dropped.
+    struct Value {
+        number: u64,
+        is_dropped: AtomicBool,
+        alive: Arc<AtomicUsize>,
+    }
+
+    impl Value {
+        fn new(number: u64, alive: &Arc<AtomicUsize>) -> Self {
+            alive.fetch_add(1, Ordering::SeqCst);
+            Self { number, is_dropped: AtomicBool::new(false), alive: Arc::clone(alive) }
+        }
+    }
+
+    impl Drop for Value {
+        fn drop(&mut self) {
+            assert!(!self.is_dropped.swap(true, Ordering::SeqCst), "dropped twice");
+            self.alive.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn readers_see_whole_values_in_order() {
+        const LAST: u64 = 300_000;
+        let alive = Arc::new(AtomicUsize::new(0));
+        let (current, mut slots) = Slots::new(Value::new(0, &alive));
+        let written = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut last = 0;
+                    while last < LAST {
+                        let known = written.load(Ordering::SeqCst);
+                        // SAFETY: the slots outlive the scope.
+                        let value = unsafe { current.read() };
+                        assert!(value.number >= known.max(last), "an older value");
+                        last = value.number;
+                        assert!(!value.is_dropped.load(Ordering::SeqCst) && value.number == last);
+                    }
+                });
+            }
+            for number in 1..=LAST {
+                slots.replace(&current, Value::new(number, &alive));
+                written.store(number, Ordering::SeqCst);
+            }
+        });
+        slots.drop_unread(&current);
+        assert_eq!(alive.load(Ordering::SeqCst), 1);
+        // Each reader holds one slot, and another slot while it looks for the current one.
+        assert!(slots.0.len() <= 2 + 2 * 3, "{} slots", slots.0.len());
+    }
+
+    /// A reader that never ends keeps its own value, and no other.
+    #[test]
+    fn a_reader_keeps_one_value() {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let (current, mut slots) = Slots::new(Value::new(0, &alive));
+        // SAFETY: the slots live longer.
+        let (first, mut held) = (unsafe { current.read() }, Vec::new());
+        for number in 1..100 {
+            slots.replace(&current, Value::new(number, &alive));
+            if number == 50 {
+                // SAFETY: the slots live longer.
+                held.push(unsafe { current.read() });
+            }
+        }
+        assert_eq!((first.number, held[0].number, alive.load(Ordering::SeqCst)), (0, 50, 3));
+        drop((first, held));
+        slots.drop_unread(&current);
+        assert_eq!(alive.load(Ordering::SeqCst), 1);
+    }
+
+    /// Between a look at the current slot and its count, a reader may be stopped for as long as you like.
+    #[test]
+    fn a_reader_that_comes_too_late_looks_again() {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let (current, mut slots) = Slots::new(Value::new(0, &alive));
+        let seen = current.0.load(Ordering::SeqCst);
+        slots.replace(&current, Value::new(1, &alive));
+        // SAFETY: the slots live longer.
+        assert!(unsafe { current.read_slot(seen) }.is_none());
+        slots.replace(&current, Value::new(2, &alive));
+        // The slot has become current again, with another value.
+        // SAFETY: as above.
+        let number = unsafe { current.read_slot(seen) }.map(|value| value.number);
+        assert_eq!((number, alive.load(Ordering::SeqCst), slots.0.len()), (Some(2), 1, 2));
     }
 }
