@@ -83,6 +83,12 @@ mod verify;
 
 pub use arguments::*;
 pub use modules::*;
+#[cfg(all(
+    feature = "write",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")
+))]
+pub use process_modules::*;
 pub use row::*;
 pub use sframe::*;
 pub use sframe_index::*;
@@ -94,12 +100,6 @@ pub use verify::*;
 pub use walk::*;
 pub use walk_cache::*;
 pub use walk_end::*;
-#[cfg(all(
-    feature = "write",
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")
-))]
-pub use process_modules::*;
 #[cfg(feature = "write")]
 pub use {
     cfi_section::*, convert::*, directives::*, jitdump::*, libunwind_table::*, merger::*, object::*,

@@ -89,7 +89,8 @@ impl<'l> LoadedFile<'l> {
 
     /// Returns the ranges of the file's code.
     pub(crate) fn code(&self) -> impl Iterator<Item = Range<u64>> {
-        let code = self.segments.iter().filter(|segment| segment.kind == PT_LOAD && segment.flags & PF_X != 0);
+        let code =
+            self.segments.iter().filter(|segment| segment.kind == PT_LOAD && segment.flags & PF_X != 0);
         code.filter_map(|segment| {
             let start = self.start(segment);
             Some(start..start.checked_add(segment.memory_size)?)
@@ -105,7 +106,8 @@ impl<'l> LoadedFile<'l> {
 
     /// Returns the bytes from an address to the end of the loaded segment that contains the address.
     pub(crate) fn bytes_from(&self, address: u64) -> Option<&'l [u8]> {
-        let loaded = self.segments.iter().filter(|segment| segment.kind == PT_LOAD && segment.flags & PF_R != 0);
+        let loaded =
+            self.segments.iter().filter(|segment| segment.kind == PT_LOAD && segment.flags & PF_R != 0);
         let mut ends = loaded.filter_map(|segment| {
             let offset = address.checked_sub(self.start(segment))?;
             segment.file_size.checked_sub(offset)

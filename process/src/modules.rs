@@ -197,7 +197,8 @@ impl ProcessModules {
                 return Arc::clone(old);
             }
         }
-        let is_wanted = self.options.all_files || old.is_some_and(|old| old.is_wanted.load(Ordering::Relaxed));
+        let is_wanted =
+            self.options.all_files || old.is_some_and(|old| old.is_wanted.load(Ordering::Relaxed));
         let contents = if is_wanted { self.contents(loaded) } else { Contents::NotMade };
         Arc::new(File { headers: loaded.headers(), contents, is_wanted: AtomicBool::new(is_wanted) })
     }

@@ -39,7 +39,8 @@ impl<T> Slots<T> {
     /// Makes another value current, and drops the older values that have no readers.
     pub(crate) fn replace(&mut self, current: &Current<T>, value: T) {
         let now = current.0.load(Ordering::Relaxed).cast_const();
-        let free = |slot: &&Arc<Slot<T>>| Arc::as_ptr(slot) != now && slot.readers.load(Ordering::SeqCst) == 0;
+        let free =
+            |slot: &&Arc<Slot<T>>| Arc::as_ptr(slot) != now && slot.readers.load(Ordering::SeqCst) == 0;
         let slot = match self.0.iter().find(free) {
             Some(slot) => slot,
             None => {

@@ -177,7 +177,8 @@ fn tables_in_files_are_used() {
     let _files = FILES.write().unwrap();
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("with-sframe.so");
     let mut gcc = Command::new("gcc");
-    gcc.args(["-shared", "-fPIC", "-O1", "-Wa,--gsframe", "-Wl,--no-eh-frame-hdr", "-xc", "-", "-o"]).arg(&path);
+    gcc.args(["-shared", "-fPIC", "-O1", "-Wa,--gsframe", "-Wl,--no-eh-frame-hdr", "-xc", "-", "-o"])
+        .arg(&path);
     let mut gcc = gcc.stdin(Stdio::piped()).spawn().expect("this test needs gcc");
     let source = b"int call(int (*next)(void *), void *data) { volatile int more[9] = {1}; return next(data) + more[0]; }";
     std::io::Write::write_all(&mut gcc.stdin.take().unwrap(), source).unwrap();
@@ -205,7 +206,11 @@ fn tables_in_files_are_used() {
     assert_eq!(call(next, (&raw mut data).cast()), 2);
     let (modules, Some(sample)) = data else { panic!("no sample") };
     let ours: Vec<_> = sample.frames.iter().map(|frame| frame.pc.0).collect();
-    assert!(ours.starts_with(&sample.theirs) && ours.len() > sample.theirs.len(), "{ours:x?} {:x?}", sample.theirs);
+    assert!(
+        ours.starts_with(&sample.theirs) && ours.len() > sample.theirs.len(),
+        "{ours:x?} {:x?}",
+        sample.theirs
+    );
     assert_eq!(sample.end, Some(End::Outermost));
     assert!(!sample.frames.iter().any(|frame| frame.found_by.is_guess()));
     // SAFETY: nothing uses the file any more.
