@@ -134,16 +134,20 @@ pub(crate) fn each_file<F: FnMut(&LoadedFile<'_>) -> ControlFlow<()>>(visit: F) 
         size: usize,
         data: *mut c_void,
     ) -> c_int {
-        // SAFETY: `each_file` gives this function and its data to the loader, which gives them back with a file.
-        let (state, info) = unsafe { (&mut *data.cast::<State<F>>(), &*info) };
-        let has_counts = size >= offset_of!(Info, subs) + size_of::<u64>();
-        let segments: &[Segment] = match info.num_segments {
-            0 => &[],
-            // SAFETY: the loader's array of program headers.
-            len => unsafe { slice::from_raw_parts(info.segments, len.into()) },
+        // SAFETY: `each_file` gives this function and its data to the loader, which gives them back with a file. An old
+        // loader has no counts, so that no reference to all of `Info` is made.
+        let (state, bias, segments, len) = unsafe {
+            (&mut *data.cast::<State<F>>(), (*info).bias, (*info).segments, (*info).num_segments.into())
         };
-        let changes = has_counts.then(|| Changes { adds: info.adds, subs: info.subs });
-        let file = LoadedFile { bias: info.bias, segments, changes };
+        let has_counts = size >= offset_of!(Info, subs) + size_of::<u64>();
+        // SAFETY: the loader's array of program headers, and its counts if it has them.
+        let (segments, changes) = unsafe {
+            let segments: &[Segment] = if len == 0 { &[] } else { slice::from_raw_parts(segments, len) };
+            let changes =
+                if has_counts { Some(Changes { adds: (*info).adds, subs: (*info).subs }) } else { None };
+            (segments, changes)
+        };
+        let file = LoadedFile { bias, segments, changes };
         // A panic must not go through the loader.
         state.result = catch_unwind(AssertUnwindSafe(|| (state.visit)(&file)));
         c_int::from(!matches!(state.result, Ok(ControlFlow::Continue(()))))
