@@ -2,6 +2,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, RwLock};
 
 use cfipack_decoder::sframe::Registers;
@@ -15,8 +16,8 @@ unsafe extern "C" {
 
 /// One handler at a time: its modules, and what it found.
 static TURN: Mutex<()> = Mutex::new(());
-static mut MODULES: *const ProcessModules = std::ptr::null();
-static mut FOUND: Option<Sample> = None;
+static MODULES: AtomicPtr<ProcessModules> = AtomicPtr::new(std::ptr::null_mut());
+static FOUND: Mutex<Option<Sample>> = Mutex::new(None);
 
 /// The files that are loaded. Tests that count them read it, and a test that loads a file writes it.
 static FILES: RwLock<()> = RwLock::new(());
@@ -74,12 +75,12 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void)
             let is_stack = address.0 >= sp - 128 && address.0 <= top - 8;
             is_stack.then(|| std::ptr::with_exposed_provenance::<u64>(address.0 as usize).read_unaligned())
         };
-        let modules = (*MODULES).current();
+        let modules = (*MODULES.load(Ordering::Relaxed)).current();
         let mut walk = Walk::new(&modules, Address(pc), registers, memory);
         let frames = walk.by_ref().collect();
         let len = backtrace(theirs.as_mut_ptr(), 256) as usize;
         let theirs = theirs[..len].iter().map(|&frame| frame.addr() as u64).skip_while(|&frame| frame != pc);
-        FOUND = Some(Sample { frames, end: walk.end(), theirs: theirs.collect() });
+        *FOUND.lock().unwrap() = Some(Sample { frames, end: walk.end(), theirs: theirs.collect() });
     }
 }
 
@@ -89,13 +90,13 @@ fn sample(modules: &ProcessModules) -> Sample {
     let _turn = TURN.lock().unwrap();
     // SAFETY: the lock is held until the handler has returned.
     unsafe {
-        MODULES = modules;
+        MODULES.store(std::ptr::from_ref(modules).cast_mut(), Ordering::Relaxed);
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_signal as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO;
         assert_eq!(libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()), 0);
         assert_eq!(libc::pthread_kill(libc::pthread_self(), libc::SIGUSR1), 0);
-        (*(&raw mut FOUND)).take().expect("the handler has run")
+        FOUND.lock().unwrap().take().expect("the handler has run")
     }
 }
 
