@@ -93,6 +93,18 @@
 /* The size of a message in bytes, including the final zero. */
 #define CFIPACK_MESSAGE_SIZE 256
 
+/* The innermost frame. */
+#define CFIPACK_FOUND_BY_REGISTERS 0
+
+/* The row of the frame before led to this frame, and no frame so far is a guess. It is as correct as the tables. */
+#define CFIPACK_FOUND_BY_TABLE 1
+
+/* The frame pointer of the frame before led to this frame, because no table covers that code. This is a guess. */
+#define CFIPACK_FOUND_BY_FRAME_POINTER 2
+
+/* The row of the frame before led to this frame, but a frame further in is a guess. It is as correct as that guess. */
+#define CFIPACK_FOUND_BY_TABLE_AFTER_GUESS 3
+
 /* The walk has not ended: there are more frames than fit. */
 #define CFIPACK_END_NONE 0
 
@@ -129,18 +141,6 @@
 
 /* The return address is in no module. After a guess it is also this if no call is before the return address. */
 #define CFIPACK_END_NOT_CODE 11
-
-/* The innermost frame. */
-#define CFIPACK_FOUND_BY_REGISTERS 0
-
-/* The row of the frame before led to this frame, and no frame so far is a guess. It is as correct as the tables. */
-#define CFIPACK_FOUND_BY_TABLE 1
-
-/* The frame pointer of the frame before led to this frame, because no table covers that code. This is a guess. */
-#define CFIPACK_FOUND_BY_FRAME_POINTER 2
-
-/* The row of the frame before led to this frame, but a frame further in is a guess. It is as correct as that guess. */
-#define CFIPACK_FOUND_BY_TABLE_AFTER_GUESS 3
 
 /* The section is `.eh_frame`. */
 #define CFIPACK_EH_FRAME 0
@@ -397,6 +397,13 @@ typedef struct cfipack_conversion cfipack_conversion;
  * objects must stay in memory until then. */
 typedef struct cfipack_merger cfipack_merger;
 
+/* The files that this process has loaded, with their tables. Any number of threads and signal handlers may walk in
+ * it, also while a thread refreshes it: neither waits for the other.
+ *
+ * A child after `fork` may use its copy, if no thread was refreshing it at the moment of the fork. Otherwise each
+ * refresh in the child returns `CFIPACK_STATUS_REFUSED`. Walks need no preparation. */
+typedef struct cfipack_process_modules cfipack_process_modules;
+
 /* A contiguous range of generated code, with its functions and their call frame information. Tables for the region
  * are copied into your memory, and you register them. */
 typedef struct cfipack_region cfipack_region;
@@ -433,12 +440,61 @@ typedef struct cfipack_unwind_builder cfipack_unwind_builder;
 /* The unwind information of a link's live functions. It lacks only addresses. */
 typedef struct cfipack_unwind_section cfipack_unwind_section;
 
+/* The modules of a process at one time, in memory of the caller. Any number of threads may read it. */
+typedef struct cfipack_modules {
+    /* Memory that only the library reads and writes. */
+    uint64_t opaque[8];
+} cfipack_modules;
+
 /* A parsed `.sframe` table. It lives in memory of the caller, can be copied, and needs no release. The bytes of the
  * table must stay where they are as long as it is used. Any number of threads may read it. */
 typedef struct cfipack_sframe {
     /* Memory that only the library reads and writes. */
     uint64_t opaque[16];
 } cfipack_sframe;
+
+/* A parsed table with an index, in memory of the caller. It makes lookups about twice as fast. */
+typedef struct cfipack_sframe_index {
+    /* Memory that only the library reads and writes. */
+    uint64_t opaque[32];
+} cfipack_sframe_index;
+
+/* A range of addresses. */
+typedef struct cfipack_range {
+    /* The first address. */
+    uint64_t start;
+    /* The address after the last address. */
+    uint64_t end;
+} cfipack_range;
+
+/* A mapping of code: a loaded file, or a region of generated code. */
+typedef struct cfipack_module {
+    /* The first address of the code in the process. */
+    uint64_t start;
+    /* The address after the last byte of the code. */
+    uint64_t end;
+    /* The bias of the module: an address in the process minus this is an address in the tables and ranges below. */
+    uint64_t bias;
+    /* A parsed table, or null. */
+    const struct cfipack_sframe *table;
+    /* An index over a table, which is used instead of `table`, or null. */
+    const struct cfipack_sframe_index *index;
+    /* The functions in which stacks start, such as `_start`, ascending. These functions are outermost, whatever the
+     * table has. */
+    const struct cfipack_range *starts;
+    /* The number of elements in `starts`. */
+    size_t num_starts;
+    /* The functions that call other functions on a different stack, such as Go's `runtime.mcall`, ascending.
+     * Stacks also start in these functions, except if the function is the innermost frame. */
+    const struct cfipack_range *switches;
+    /* The number of elements in `switches`. */
+    size_t num_switches;
+    /* The bytes of the code from `start` on, or null. Walks then refuse return addresses that depend on a guess and
+     * follow no call. In the process itself, this is `start` as a pointer, if the code can be read. */
+    const uint8_t *code;
+    /* The length of `code` in bytes. It may be less than the module's. */
+    size_t code_len;
+} cfipack_module;
 
 /* A message for a person, with the offset and the value that are wrong. It ends with a zero, and a longer message is
  * cut off. A call that takes a message always writes it; the message is empty if the call succeeded. */
@@ -514,12 +570,6 @@ typedef struct cfipack_sframe_function {
     /* Always 0. */
     uint8_t reserved[5];
 } cfipack_sframe_function;
-
-/* A parsed table with an index, in memory of the caller. It makes lookups about twice as fast. */
-typedef struct cfipack_sframe_index {
-    /* Memory that only the library reads and writes. */
-    uint64_t opaque[32];
-} cfipack_sframe_index;
 
 /* The value of a register. */
 typedef struct cfipack_register {
@@ -606,49 +656,6 @@ typedef struct cfipack_unwind_info_entry {
     /* The number of the page, from 0. */
     size_t page;
 } cfipack_unwind_info_entry;
-
-/* The modules of a process at one time, in memory of the caller. Any number of threads may read it. */
-typedef struct cfipack_modules {
-    /* Memory that only the library reads and writes. */
-    uint64_t opaque[8];
-} cfipack_modules;
-
-/* A range of addresses. */
-typedef struct cfipack_range {
-    /* The first address. */
-    uint64_t start;
-    /* The address after the last address. */
-    uint64_t end;
-} cfipack_range;
-
-/* A mapping of code: a loaded file, or a region of generated code. */
-typedef struct cfipack_module {
-    /* The first address of the code in the process. */
-    uint64_t start;
-    /* The address after the last byte of the code. */
-    uint64_t end;
-    /* The bias of the module: an address in the process minus this is an address in the tables and ranges below. */
-    uint64_t bias;
-    /* A parsed table, or null. */
-    const struct cfipack_sframe *table;
-    /* An index over a table, which is used instead of `table`, or null. */
-    const struct cfipack_sframe_index *index;
-    /* The functions in which stacks start, such as `_start`, ascending. These functions are outermost, whatever the
-     * table has. */
-    const struct cfipack_range *starts;
-    /* The number of elements in `starts`. */
-    size_t num_starts;
-    /* The functions that call other functions on a different stack, such as Go's `runtime.mcall`, ascending.
-     * Stacks also start in these functions, except if the function is the innermost frame. */
-    const struct cfipack_range *switches;
-    /* The number of elements in `switches`. */
-    size_t num_switches;
-    /* The bytes of the code from `start` on, or null. Walks then refuse return addresses that depend on a guess and
-     * follow no call. In the process itself, this is `start` as a pointer, if the code can be read. */
-    const uint8_t *code;
-    /* The length of `code` in bytes. It may be less than the module's. */
-    size_t code_len;
-} cfipack_module;
 
 /* A cache of rows by PC, in memory of the caller. Only one walk at a time uses it. Other walks, in any thread or
  * signal handler, see that it is in use and do without it. */
@@ -880,6 +887,36 @@ typedef struct cfipack_note {
     /* The description. */
     struct cfipack_message message;
 } cfipack_note;
+
+/* Options of `cfipack_modules_of_process`. The defaults are zero in all fields except `size`. */
+typedef struct cfipack_process_options {
+    /* `sizeof(cfipack_process_options)` */
+    uint32_t size;
+    /* 1 to make the tables of all files. 0 to make the table of a file in the first refresh after a walk came to the
+     * file's code. */
+    uint8_t all_files;
+    /* Must be 0. */
+    uint8_t reserved[3];
+    /* How many bytes all tables and their indices may have; 0 means 64 MiB. A file whose table does not fit has no
+     * table. While a table is made, it needs about as many bytes more as the file's `.eh_frame` has. */
+    uint64_t memory;
+} cfipack_process_options;
+
+/* What a refresh found. */
+typedef struct cfipack_refreshed {
+    /* The number of loaded files with code. */
+    uint64_t files;
+    /* The number of these files with a table. */
+    uint64_t tables;
+    /* The number of files whose tables need more memory than is left. */
+    uint64_t too_large;
+    /* The bytes of all tables and their indices. This includes older tables that a walk still uses. */
+    uint64_t memory;
+    /* 1 if files were loaded or unloaded, or tables were made, since the last refresh. */
+    uint8_t is_changed;
+    /* Always 0. */
+    uint8_t reserved[7];
+} cfipack_refreshed;
 
 /* A CFI directive, as in assembler source. A function starts with the default rules of its architecture. */
 typedef struct cfipack_directive {
@@ -1133,6 +1170,18 @@ extern "C" {
 /* Returns the version of the library, for example `0.1.0`. The string is static. */
 const char *cfipack_version(void);
 
+/* Creates an address space from modules, which must be ascending and must not overlap. The modules, and everything
+ * that they point to, must stay unchanged as long as the space is used. After a change, for example a `dlclose`,
+ * create a new space; you may reuse the memory. Each space has a number of its own, so a cache never mixes rows of
+ * different spaces. Async-signal-safe.
+ *
+ * `modules`, and everything that they point to, are readable; `out` is writable. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_modules_init(struct cfipack_modules *out,
+                                         uint32_t architecture,
+                                         const struct cfipack_module *modules,
+                                         size_t count);
+
 /* Parses the table at the start of `bytes`, for a table that lies, or will lie, at `address` in memory. Zeros and
  * other tables may follow the table; `cfipack_sframe_get_info` returns its size. `message` may be null; otherwise it
  * gets a description of the error. After an error, other calls refuse `out`.
@@ -1328,27 +1377,6 @@ enum cfipack_status cfipack_unwind_info_dump(const struct cfipack_unwind_info *t
                                              size_t capacity,
                                              size_t *len);
 
-/* Creates an address space from modules, which must be ascending and must not overlap. The modules, and everything
- * that they point to, must stay unchanged as long as the space is used. After a change, for example a `dlclose`,
- * create a new space; you may reuse the memory. Each space has a number of its own, so a cache never mixes rows of
- * different spaces. Async-signal-safe.
- *
- * `modules`, and everything that they point to, are readable; `out` is writable. */
-CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_modules_init(struct cfipack_modules *out,
-                                         uint32_t architecture,
-                                         const struct cfipack_module *modules,
-                                         size_t count);
-
-/* Creates an empty cache in `size` bytes of `memory`. The memory must stay where it is as long as the cache is used.
- * Each PC needs 32 bytes, and 32 kB suffice for most programs. Async-signal-safe.
- *
- * `memory` is writable for `size` bytes and belongs to the cache alone, `out` is writable. */
-CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_cache_init(struct cfipack_cache *out,
-                                       uint8_t *memory,
-                                       size_t size);
-
 /* Walks up the stack of a thread. `frames` gets as many frames as fit, innermost first, and `count` gets their
  * number. `end` may be null; otherwise it gets the reason why there are no more frames: `CFIPACK_END_...`
  *
@@ -1366,6 +1394,15 @@ enum cfipack_status cfipack_walk(const struct cfipack_modules *modules,
                                  size_t capacity,
                                  size_t *count,
                                  uint32_t *end);
+
+/* Creates an empty cache in `size` bytes of `memory`. The memory must stay where it is as long as the cache is used.
+ * Each PC needs 32 bytes, and 32 kB suffice for most programs. Async-signal-safe.
+ *
+ * `memory` is writable for `size` bytes and belongs to the cache alone, `out` is writable. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_cache_init(struct cfipack_cache *out,
+                                       uint8_t *memory,
+                                       size_t size);
 
 /* Returns the meaning of `CFIPACK_END_...` in English. The string is static and never null. */
 const char *cfipack_end_text(uint32_t end);
@@ -1578,6 +1615,47 @@ enum cfipack_status cfipack_merger_finish(struct cfipack_merger *merger,
  *
  * `merger` is null or a merger. */
 void cfipack_merger_free(struct cfipack_merger *merger);
+
+/* Finds the files that this process has loaded, by `dl_iterate_phdr`. A file with a `.sframe` in memory has this
+ * table. For other files, the library makes a table of their `.eh_frame`. `given` may be null for the default
+ * options. `message` may be null; otherwise it gets a description of the error. Only on Linux. Free the modules with
+ * `cfipack_process_modules_free`.
+ *
+ * Each pointer is null or points to a value of its type. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_modules_of_process(struct cfipack_process_modules **out,
+                                               const struct cfipack_process_options *given,
+                                               struct cfipack_message *message);
+
+/* Finds the files that are loaded now, and makes the tables that walks have missed. `refreshed` may be null. If
+ * nothing has changed, this takes about a microsecond. While it makes tables, other threads cannot load or unload
+ * files. Do not call it in a signal handler. Returns `CFIPACK_STATUS_REFUSED` if another thread is refreshing.
+ *
+ * Call it after each `dlopen`: until then walks end in the code of the new file. Call it after each `dlclose`, before
+ * the next `dlopen`: otherwise the new file may lie where the old file was, and walks would use the old file's rows.
+ * A walk never reads memory that `dlclose` has unmapped, because tables are copies.
+ *
+ * `modules` is null or comes from `cfipack_modules_of_process`, `refreshed` is null or writable. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_process_modules_refresh(const struct cfipack_process_modules *modules,
+                                                    struct cfipack_refreshed *refreshed);
+
+/* Walks up the stack of a thread of this process as `cfipack_walk` does. Async-signal-safe, even in a handler that
+ * interrupts a refresh.
+ *
+ * The conditions of `cfipack_walk`; `modules` is null or comes from `cfipack_modules_of_process`. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_process_modules_walk(const struct cfipack_process_modules *modules,
+                                                 const struct cfipack_thread *thread,
+                                                 struct cfipack_frame *frames,
+                                                 size_t capacity,
+                                                 size_t *count,
+                                                 uint32_t *end);
+
+/* Frees the modules. Does nothing for null. No walk may use them any more, also not in a signal handler.
+ *
+ * `modules` is null or comes from `cfipack_modules_of_process`. */
+void cfipack_process_modules_free(struct cfipack_process_modules *modules);
 
 /* Creates a region of `length` bytes of code at `base`. `message` may be null; otherwise it gets a description of
  * the error. Free the region with `cfipack_region_free`.

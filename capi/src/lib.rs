@@ -15,7 +15,9 @@
 //! - No panic reaches the caller: the call returns [`cfipack_status::Internal`] instead.
 //!
 //! # Modules
-//! - Read: `sframe`, `sframe_index`, `unwind_info`, `row`, `step` (one frame), `walk` (a whole stack).
+//! - Read: `sframe`, `sframe_index`, `unwind_info`, `row`, `step` (one frame), `walk` (a whole stack, with `modules`,
+//!   `walk_cache`, `walk_end`).
+//! - Profile this process: `process_modules`.
 //! - Link ELF: `merger` takes an `object` and `stubs`, and returns a `section`.
 //! - Link Mach-O: `unwind_builder`, `unwind_section`.
 //! - Convert and check a file: `cfi_section`, `convert`, `verify`.
@@ -26,6 +28,7 @@
 
 mod arguments;
 mod in_place;
+mod modules;
 mod row;
 pub mod sframe;
 mod sframe_index;
@@ -34,6 +37,8 @@ mod status;
 pub mod step;
 pub mod unwind_info;
 pub mod walk;
+mod walk_cache;
+mod walk_end;
 
 #[cfg(feature = "write")]
 mod cfi_section;
@@ -55,6 +60,12 @@ mod object;
 mod options;
 #[cfg(feature = "write")]
 mod pool;
+#[cfg(all(
+    feature = "write",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")
+))]
+mod process_modules;
 #[cfg(feature = "write")]
 mod region;
 #[cfg(feature = "write")]
@@ -71,6 +82,13 @@ mod unwind_section;
 mod verify;
 
 pub use arguments::*;
+pub use modules::*;
+#[cfg(all(
+    feature = "write",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")
+))]
+pub use process_modules::*;
 pub use row::*;
 pub use sframe::*;
 pub use sframe_index::*;
@@ -80,6 +98,8 @@ pub use unwind_info::*;
 #[cfg(feature = "verify")]
 pub use verify::*;
 pub use walk::*;
+pub use walk_cache::*;
+pub use walk_end::*;
 #[cfg(feature = "write")]
 pub use {
     cfi_section::*, convert::*, directives::*, jitdump::*, libunwind_table::*, merger::*, object::*,

@@ -280,6 +280,30 @@ fn code_without_tables_is_left_by_frame_pointers() {
     }
 }
 
+/// Files come and go while threads are sampled. Each pair of files has the same addresses and other rows.
+#[test]
+#[ignore = "needs gcc and clang"]
+fn walks_know_the_files_that_are_loaded() {
+    let (directory, library) = (directory("loaded"), static_library());
+    need(&C);
+    for compiler in C {
+        let program = directory.join(compiler);
+        let sources = ["tests/c/loaded.c", "examples/profiler.c"];
+        compile(compiler, &["-std=c99", "-Wno-pedantic"], &sources, &program, &with_static(&library));
+        let mut command = Command::new(&program);
+        command.arg("200");
+        for words in ["-DWORDS=8", "-DWORDS=24"] {
+            let file = directory.join(format!("{compiler}{words}.so"));
+            let options = ["-shared", "-fPIC", "-O1", words, "-o"];
+            run(Command::new(compiler).args(options).arg(&file).arg(source("tests/c/plugin.c")));
+            command.arg(file);
+        }
+        let output = run(&mut command);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("rounds 200 at the same place 199") && text.contains("silent 0"), "{text}");
+    }
+}
+
 /// Every walk in the handler agrees with HP's libunwind. An allocator aborts if the handler calls it.
 #[test]
 #[ignore = "needs gcc and HP's libunwind"]

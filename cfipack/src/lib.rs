@@ -66,6 +66,7 @@
 //! | `lint` | [`lint`] and [`code`]: code against CFI, rows and directives for code without CFI, coverage; enables `container`, `roundtrip` | gimli, iced-x86, object, yaxpeax-arm |
 //! | `linker` | [`linker`]: the inputs of a link to one table; enables `decoder`, `encoder` | `alloc` |
 //! | `assembler` | [`assembler`]: CFI directives to tables and what runtimes register; enables `encoder` | `alloc` |
+//! | `process` | `process`, and in [`unwind`] the modules of a Linux process for a profiler in it; enables `decoder`, `encoder` | `std` |
 //! | `gimli` (no default) | with `assembler`: directives from gimli's frame tables | gimli |
 //! | `serde` (no default) | reports and statistics serialize themselves, addresses as text | serde |
 //! | `schemars` (no default) | JSON Schemas of what `serde` writes; enables `serde` | schemars, `alloc` |
@@ -110,6 +111,9 @@ pub use cfipack_linker as linker;
 #[cfg(feature = "lint")]
 #[doc(inline)]
 pub use cfipack_lint as lint;
+#[cfg(feature = "process")]
+#[doc(inline)]
+pub use cfipack_process as process;
 #[cfg(feature = "roundtrip")]
 #[doc(inline)]
 pub use cfipack_roundtrip as roundtrip;

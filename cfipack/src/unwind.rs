@@ -4,6 +4,8 @@
 //! goes up a whole stack through the [`Modules`] of a process, by frame pointer where no table covers the code. Nothing here
 //! allocates or takes a lock, so you can use it in a signal handler.
 //!
+//! For a profiler inside a Linux process, `ProcessModules` (feature `process`) finds the loaded files and their tables.
+//!
 //! The page [For profilers](crate::for_profilers) describes where tables are found, caches and signal frames.
 //!
 //! ```
@@ -36,3 +38,9 @@ pub use cfipack_decoder::sframe::{Caller, Index, Registers, Section, StepError, 
 pub use cfipack_decoder::walk::{AddressSpace, Cache, CacheEntry, End, FoundBy, Generation};
 pub use cfipack_decoder::walk::{Module, Modules, StackFrame, Walk, ends_with_call};
 pub use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
+#[cfg(all(
+    feature = "process",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")
+))]
+pub use cfipack_process::{CurrentModules, Options as ProcessOptions, ProcessModules, Refreshed};

@@ -125,6 +125,47 @@ static void walking(void) {
     failures += cfipack_end_text(0) == NULL || cfipack_end_text(0xffffffff) == NULL;
 }
 
+/* The modules of this process, in which nothing is a stack. */
+static void loaded(void) {
+    struct cfipack_process_options options = {0};
+    struct cfipack_process_modules *modules = NULL;
+    struct cfipack_refreshed refreshed;
+    struct cfipack_registers registers = {0};
+    struct cfipack_thread thread = {0};
+    struct cfipack_frame frames[4];
+    struct cfipack_message message;
+    size_t count = 0;
+    uint32_t end = 0;
+
+    REFUSED(cfipack_modules_of_process(NULL, NULL, &message));
+    options.size = 5000;
+    REFUSED(cfipack_modules_of_process(&modules, &options, &message));
+    options.size = sizeof options;
+    options.all_files = 2;
+    REFUSED(cfipack_modules_of_process(&modules, &options, &message));
+    options.all_files = 1;
+    options.reserved[2] = 1;
+    REFUSED(cfipack_modules_of_process(&modules, &options, &message));
+    options.reserved[2] = 0;
+    options.memory = 1;
+    DONE(cfipack_modules_of_process(&modules, &options, &message));
+    DONE(cfipack_process_modules_refresh(modules, &refreshed));
+    failures += refreshed.tables != 0 || refreshed.memory != 0 || refreshed.too_large == 0;
+    cfipack_process_modules_free(modules);
+    DONE(cfipack_modules_of_process(&modules, NULL, NULL));
+    REFUSED(cfipack_process_modules_refresh(NULL, &refreshed));
+    DONE(cfipack_process_modules_refresh(modules, NULL));
+    REFUSED(cfipack_process_modules_walk(NULL, &thread, frames, 4, &count, &end));
+    REFUSED(cfipack_process_modules_walk(modules, &thread, frames, 4, &count, &end));
+    thread.size = sizeof thread;
+    thread.registers = &registers;
+    REFUSED(cfipack_process_modules_walk(modules, &thread, NULL, 4, &count, &end));
+    DONE(cfipack_process_modules_walk(modules, &thread, frames, 4, &count, &end));
+    failures += count != 1 || end != CFIPACK_END_NO_ROW;
+    cfipack_process_modules_free(modules);
+    cfipack_process_modules_free(NULL);
+}
+
 static void reading(void) {
     struct cfipack_sframe table, garbage;
     struct cfipack_sframe_info info;
@@ -512,6 +553,7 @@ static void other_handles(void) {
 int main(void) {
     reading();
     walking();
+    loaded();
     linking();
     other_handles();
     printf("calls %u failures %u\n", calls, failures);

@@ -91,7 +91,7 @@ pub fn table(all: &All) -> Result<String, String> {
 /// Which of the speeds the table has.
 type Time = (&'static str, fn(&str, &str, &str) -> bool);
 
-const TIMES: [Time; 5] = [
+const TIMES: [Time; 6] = [
     ("make a table from an object's CFI, vs gas `--gsframe`", |bench, _, other| {
         bench == "peers" && other == "gas"
     }),
@@ -102,7 +102,10 @@ const TIMES: [Time; 5] = [
         figure == "convert, small, fresh output" && other == "gimli"
     }),
     ("verify it, vs the same walk", |_, figure, _| figure == "verify"),
-    ("unwind a recorded frame, vs framehop without its cache", |bench, _, other| {
+    ("unwind a recorded frame without a cache, vs framehop without its cache", |bench, _, other| {
         bench == "profile" && other == "framehop, uncached"
+    }),
+    ("unwind it with a cache, vs framehop with its cache, all PCs in both", |bench, _, other| {
+        bench == "profile" && other == "framehop, all"
     }),
 ];

@@ -177,8 +177,8 @@ pub const PAIRS: [Pair; 14] = [
         ["ratios", RUSTC, "convert, gnu, fresh output", "gimli"],
     ),
     pair(
-        "unwind programs, a frame vs framehop, all in its cache",
-        ["profile", MEDIAN, "a frame by table", "framehop, all"],
+        "unwind programs, a frame, all in a cache, vs framehop, all in its cache",
+        ["profile", MEDIAN, "a frame by table, all in its cache", "framehop, all"],
     ),
     pair(
         "look up with the index vs binary search over u32",

@@ -24,7 +24,7 @@ const TIMED: &[&str] = &[
     "counted",
 ];
 
-const PARTS: [Part; 15] = [
+const PARTS: [Part; 16] = [
     ("landing", landing::NEEDS, landing::table),
     ("shares", &["files"], |all| landing::shares(figures_of(all, "files")?)),
     ("disturbed", &[], |all| Ok(disturbed(all))),
@@ -40,6 +40,7 @@ const PARTS: [Part; 15] = [
     ("sizes", &["files"], |all| sizes(figures_of(all, "files")?)),
     ("ratios", &["ratios"], |all| ratios(figures_of(all, "ratios")?)),
     ("unwind-info", APPLE, unwind_info),
+    ("frames", &["profile"], |all| frames(figures_of(all, "profile")?)),
     ("linker", &["linker"], |all| linker(figures_of(all, "linker")?)),
     ("instructions", &["counted"], |all| instructions(figures_of(all, "counted")?)),
     ("processes", &["counted"], |all| processes(figures_of(all, "counted")?)),
@@ -324,6 +325,28 @@ fn linker(linker: &Measured) -> Result<String, String> {
     for figure in linker.figures.iter().filter(|figure| figure.unit == "ns") {
         let yardstick = figure.yardstick.as_ref().map_or("", |yardstick| &yardstick.name);
         pair(&mut table, format!("{}, {} vs {yardstick}", figure.subject, figure.name), figure);
+    }
+    Ok(table.0)
+}
+
+/// The time of a frame with and without a cache, by table and by framehop.
+fn frames(profile: &Measured) -> Result<String, String> {
+    const TABLE: &str = "a frame by table";
+    const CACHED: &str = "a frame by table, all in its cache";
+    const MISSED: &str = "a frame by table, none in its cache";
+    let mut table = Table::new(&[
+        "ns a frame",
+        "table, no cache",
+        "table, all in the cache",
+        "table, none in the cache",
+        "framehop, all in its cache",
+        "framehop, none in its cache",
+    ]);
+    for subject in profile.subjects() {
+        let ours = |name| profile.find(subject, name, "").map(|figure| figure.value);
+        let others = |way| profile.find(subject, TABLE, way).map(|figure| figure.value * figure.times_less());
+        let times = [ours(TABLE)?, ours(CACHED)?, ours(MISSED)?, others("framehop, all")?, others("framehop, un")?];
+        table.row([subject.to_owned()].into_iter().chain(times.map(|time| format!("{time:.1}"))));
     }
     Ok(table.0)
 }
