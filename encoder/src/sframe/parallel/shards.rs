@@ -33,8 +33,7 @@ impl Builder<'_> {
     /// the shard was added.
     pub fn absorb(&mut self, shard: Self, pool: &dyn Pool) -> Result<(), Reason> {
         self.draft.absorb(shard.draft, pool)?;
-        self.undefined_cfi.added += shard.undefined_cfi.added;
-        self.undefined_cfi.refused += shard.undefined_cfi.refused;
+        self.undefined_cfi += shard.undefined_cfi;
         Ok(())
     }
 }
