@@ -57,6 +57,10 @@ fn instructions_that_only_dwarf_does_not_define_are_judged() {
         let (status, converted) = json(&[&gas(name), "--verify"]);
         assert_eq!((status, &converted["reasons"]), (Some(0), &json!({})), "{name}");
         let verified = &converted["verify"];
-        assert_eq!([&verified["unjudged"], &verified["missing"], &converted["outside_dwarf"]], [0, 0, 0], "{name}");
+        assert_eq!(
+            [&verified["unjudged"], &verified["missing"], &converted["outside_dwarf"]],
+            [0, 0, 0],
+            "{name}"
+        );
     }
 }

@@ -60,9 +60,9 @@ impl Readers {
                     same.entry((reader, does)).or_default().push(version);
                 }
             }
-            let readers_do = same.into_iter().map(|((reader, does), versions)| {
-                format!("{reader} {} {does}", versions.join(", "))
-            });
+            let readers_do = same
+                .into_iter()
+                .map(|((reader, does), versions)| format!("{reader} {} {does}", versions.join(", ")));
             let readers_do: Vec<_> = readers_do.collect();
             if !readers_do.is_empty() {
                 let sentence = format!("{what}: {}", readers_do.join("; "));

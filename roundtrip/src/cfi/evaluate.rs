@@ -160,7 +160,9 @@ impl<'f> Evaluator<'f> {
         function: &Function,
         result: Result<Address, Unevaluated>,
     ) -> Option<(&mut dyn Evaluate<'f>, &mut UnwindContext<usize, Deep>, u64)> {
-        let Err(Unevaluated::Gimli(gimli::Error::UnknownCallFrameInstruction(_))) = result else { return None };
+        let Err(Unevaluated::Gimli(gimli::Error::UnknownCallFrameInstruction(_))) = result else {
+            return None;
+        };
         let mut pushed = function.start.0;
         let section = self.sections.get_mut(function.section)?;
         _ = section.evaluate(&mut self.context, function, &mut |range, _, _| pushed = range.end);

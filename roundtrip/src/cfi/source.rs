@@ -58,7 +58,13 @@ impl<'a> Source<'a> {
             }
         }
         let (bytes, changed) = readable(section, &cies);
-        let mut source = Self { section: *section, bytes, changed, longest_cie: longest_cie(section, fdes), known: OnceLock::new() };
+        let mut source = Self {
+            section: *section,
+            bytes,
+            changed,
+            longest_cie: longest_cie(section, fdes),
+            known: OnceLock::new(),
+        };
         source.take_out_restores(&cies);
         source
     }

@@ -52,7 +52,8 @@ impl<'f, 'a> Constructs<'f, 'a> {
             (function.size != 0 && self.before == Some(start), "equal-fdes"),
         ];
         self.before = Some(start).filter(|_| function.size != 0);
-        self.found.extend(flags.into_iter().filter(|(is_there, _)| *is_there).map(|(_, construct)| construct));
+        self.found
+            .extend(flags.into_iter().filter(|(is_there, _)| *is_there).map(|(_, construct)| construct));
         if function.cie.signal_frame && starts_with_frame(function) && !self.starts_with_nop(function) {
             let mut others = Functions::new(self.section).flatten();
             let is_before = |other: Function<'_>| {
@@ -188,11 +189,7 @@ fn changes_cfa(instruction: Instruction<'_>) -> bool {
 }
 
 /// Returns the construct of an instruction, if it is one.
-fn of_instruction(
-    function: &Function<'_>,
-    opcode: u8,
-    instruction: Instruction<'_>,
-) -> Option<&'static str> {
+fn of_instruction(function: &Function<'_>, opcode: u8, instruction: Instruction<'_>) -> Option<&'static str> {
     let is_amd64 = function.arch() == Arch::Amd64;
     let returns = |register| register == function.cie.return_address;
     match instruction {

@@ -107,7 +107,8 @@ fn cases() -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
     let usual = || cie(1, b"zR", &[0x1b], 0x78);
     let mut cases = Vec::new();
     let arches = [(Arch::Amd64, &AMD64[..]), (Arch::Aarch64, &AARCH64)];
-    let shown = arches.iter().flat_map(|(arch, cases)| cases.iter().map(|case| (*arch, case.0, Some(case.1))));
+    let shown =
+        arches.iter().flat_map(|(arch, cases)| cases.iter().map(|case| (*arch, case.0, Some(case.1))));
     for (arch, bytes, construct) in shown.chain(NONE.map(|bytes| (Arch::Amd64, bytes, None))) {
         let mut section = usual();
         add(&mut section, code(), 64, &[], bytes);
@@ -147,7 +148,8 @@ fn cases() -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
     case(".eh_frame", &section, &["signal-frame", "signal-frame-first-byte-after-code"]);
     // `set_loc` with the encoding of the FDE.
     let mut section = cie(1, b"zR", &[0], 0x78);
-    let body = [&0x1000_u64.to_le_bytes()[..], &[64, 0, 0, 0, 0, 0, 0, 0, 0, 1, 4, 16, 0, 0, 0, 0, 0, 0]].concat();
+    let body =
+        [&0x1000_u64.to_le_bytes()[..], &[64, 0, 0, 0, 0, 0, 0, 0, 0, 1, 4, 16, 0, 0, 0, 0, 0, 0]].concat();
     section.extend(record(section.len() + 4, &body));
     case(".eh_frame", &section, &["pointers-absptr", "set-loc-absolute"]);
     let mut section = usual();
@@ -180,7 +182,10 @@ fn words_name_readers_versions_and_outcomes() {
     let words = all.0.get("cie-version-4").unwrap();
     assert!(words.starts_with("CIE of version 4 (--gdwarf-cie-version=4): "), "{words}");
     assert!(words.contains("; ld.lld 14.0.6, 23.1.4 refuses the file (corrupted .eh_frame: "), "{words}");
-    assert!(words.ends_with(". Write version 1 or 3 in .eh_frame; version 4 belongs into .debug_frame."), "{words}");
+    assert!(
+        words.ends_with(". Write version 1 or 3 in .eh_frame; version 4 belongs into .debug_frame."),
+        "{words}"
+    );
     let one = Readers::named(&["ld.lld".to_owned()]).unwrap();
     assert!(!one.0.get("cie-version-4").unwrap().contains("libunwind"));
     assert!(Readers::named(&["nobody".to_owned()]).unwrap_err().contains(&"ld.lld"));
