@@ -147,6 +147,15 @@ impl<'a> Function<'a> {
         has_field.then(|| SectionOffset(self.section.offset_of(self.augmentation_data)))
     }
 
+    /// Returns the augmentation data after all that the CIE's letters describe. Compilers write none.
+    pub fn unused_data(&self) -> &'a [u8] {
+        let mut cursor = Cursor::new(self.augmentation_data, self.arch().endian());
+        if self.cie.lsda_encoding != PointerEncoding::OMITTED {
+            self.cie.lsda_encoding.read_value(&mut cursor, self.arch().pointer_size());
+        }
+        cursor.rest()
+    }
+
     /// Augmentation `L`: returns the address of the language-specific data area, or `None` if the pointer is
     /// zero. If the CIE's encoding is indirect, this is the address of the cell that holds the LSDA's address.
     ///

@@ -75,14 +75,13 @@ const GNU_NEGATIVE_OFFSET_EXTENDED: u8 = 0x2f;
 pub struct Instructions<'a, 'f> {
     function: &'f Function<'a>,
     cursor: Cursor<'a>,
-    outside_dwarf: bool,
 }
 
 impl<'a, 'f> Instructions<'a, 'f> {
     /// Decodes the instructions in `bytes`. They belong to `function` or to its CIE.
     #[inline]
     pub fn new(function: &'f Function<'a>, bytes: &'a [u8]) -> Self {
-        Self { function, cursor: Cursor::new(bytes, function.arch().endian()), outside_dwarf: false }
+        Self { function, cursor: Cursor::new(bytes, function.arch().endian()) }
     }
 
     /// Returns the bytes that have not been decoded.
@@ -97,16 +96,10 @@ impl<'a, 'f> Instructions<'a, 'f> {
         self.cursor.set_rest(rest);
     }
 
-    /// Returns whether the next instruction is known to this crate but neither to DWARF nor to the judge of
-    /// `cfipack-roundtrip`: `DW_CFA_MIPS_advance_loc8` or `DW_CFA_GNU_negative_offset_extended`.
+    /// Returns whether the next instruction is known to this crate but not to DWARF: `DW_CFA_MIPS_advance_loc8` or
+    /// `DW_CFA_GNU_negative_offset_extended`.
     pub fn is_outside_dwarf(&self) -> bool {
         matches!(self.rest(), [MIPS_ADVANCE_LOC8 | GNU_NEGATIVE_OFFSET_EXTENDED, ..])
-    }
-
-    /// Returns whether an instruction so far is [outside DWARF](Self::is_outside_dwarf).
-    #[inline]
-    pub fn met_outside_dwarf(&self) -> bool {
-        self.outside_dwarf
     }
 
     /// Decodes the next instruction if it is a short `DW_CFA_offset`.
@@ -230,7 +223,6 @@ impl<'a, 'f> Instructions<'a, 'f> {
             0x15 => Instruction::ValOffset(self.register()?, self.factored_signed()?),
             0x16 => Instruction::ValExpression(self.register()?, self.block()?),
             MIPS_ADVANCE_LOC8 => {
-                self.outside_dwarf = true;
                 let delta = self.cursor.u64()?;
                 self.advance(delta)
             }
@@ -241,7 +233,6 @@ impl<'a, 'f> Instructions<'a, 'f> {
             0x2d => Instruction::NegateRaState,
             0x2e => Instruction::ArgsSize(self.cursor.uleb()?),
             GNU_NEGATIVE_OFFSET_EXTENDED => {
-                self.outside_dwarf = true;
                 Instruction::Offset(self.register()?, self.factored()?.wrapping_neg())
             }
             _ => return None,

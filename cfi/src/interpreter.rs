@@ -48,7 +48,6 @@ pub struct Interpreter<'a, R> {
     initial: Option<Initial<'a, R>>,
     /// The states that `DW_CFA_remember_state` has saved.
     remembered: Vec<State<'a, R>>,
-    outside_dwarf: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -56,19 +55,12 @@ struct Initial<'a, R> {
     cie: crate::Cie<'a>,
     arch: Arch,
     state: State<'a, R>,
-    outside_dwarf: bool,
 }
 
 impl<'a, R: Registers> Interpreter<'a, R> {
     /// Creates an interpreter.
     pub fn new() -> Self {
-        Self { initial: None, remembered: Vec::new(), outside_dwarf: false }
-    }
-
-    /// Returns whether the last function or CIE that was run to its end has instructions [outside
-    /// DWARF](Instructions::is_outside_dwarf). For a function, the instructions of its CIE count too.
-    pub fn met_outside_dwarf(&self) -> bool {
-        self.outside_dwarf
+        Self { initial: None, remembered: Vec::new() }
     }
 
     /// Runs a function, and pushes its rows into `sink`. Rows at or after the function's end are omitted, and a
@@ -85,7 +77,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         if !self.initial.as_ref().is_some_and(|initial| initial.holds_for(function)) {
             self.run_cie(function)?;
         }
-        let Some(Initial { state: initial, outside_dwarf, .. }) = &self.initial else {
+        let Some(Initial { state: initial, .. }) = &self.initial else {
             return Err(unsupported(function, 0, Reason::CfaMissing));
         };
         let mut state = *initial;
@@ -168,7 +160,6 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         {
             push(&mut state, location, change, sink).map_err(|reason| refused(location, reason))?;
         }
-        self.outside_dwarf = outside_dwarf | instructions.met_outside_dwarf();
         Ok(())
     }
 
@@ -198,9 +189,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 })
                 .map_err(|reason| unsupported(function, 0, reason))?;
         }
-        self.outside_dwarf = instructions.met_outside_dwarf();
-        let (cie, outside_dwarf) = (function.cie, self.outside_dwarf);
-        self.initial = Some(Initial { cie, arch, state, outside_dwarf });
+        self.initial = Some(Initial { cie: function.cie, arch, state });
         Ok(state)
     }
 }

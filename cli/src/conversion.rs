@@ -17,7 +17,6 @@ use cfipack_format::{Address, Arch, Key};
 
 use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::stats;
-use serde::Serialize;
 
 use crate::io::input::{by_name, number_in};
 use crate::kept::Kept;
@@ -231,8 +230,8 @@ pub struct Conversion {
     pub version: Version,
     /// The number of functions in the CFI, including omitted functions.
     pub functions: u64,
-    /// The functions whose CFI DWARF does not define.
-    pub outside_dwarf: Outside,
+    /// The number of omitted functions whose CFI DWARF does not define, and of FDEs that cannot be read.
+    pub outside_dwarf: u64,
     /// Functions that the table cannot represent, in the order of the CFI. After them, functions that the table cannot
     /// distinguish or reach.
     pub omitted: Vec<Unsupported>,
@@ -248,16 +247,6 @@ pub struct Conversion {
     pub address: Address,
     /// The threads that write the section.
     pool: Threads,
-}
-
-/// The number of functions whose CFI DWARF does not define.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Outside {
-    /// The number of these functions that the section has.
-    pub converted: u64,
-    /// The number of these functions that are omitted, and of FDEs that cannot be read.
-    pub omitted: u64,
 }
 
 impl Conversion {
@@ -325,9 +314,8 @@ impl Conversion {
         if options.synthesize {
             synthesized = Some(Synthesized::push(file, sections, &kept, &mut builder)?);
         }
-        let (version, odd) = (options.get().version, builder.undefined_cfi());
-        let outside_dwarf =
-            Outside { converted: odd.added, omitted: refused + odd.refused + malformed.len().to_u64() };
+        let version = options.get().version;
+        let outside_dwarf = refused + builder.undefined_cfi() + malformed.len().to_u64();
         let section = builder.finish_with(Finish::on(&pool)).into_owned();
         omitted.extend(with_cfi(section.omitted(), &mut kept, synthesized.as_mut()));
         Ok(Self {

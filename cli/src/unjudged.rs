@@ -50,7 +50,7 @@ impl<'a> Unjudged<'a> {
             let name = places.name(function.key.address());
             this.lines.push(format!("{name}: omitted, because it cannot be verified: {}", unjudged.reason));
         }
-        this.outside_dwarf = encoder.undefined_cfi().refused;
+        this.outside_dwarf = encoder.undefined_cfi();
         for section in &mut this.excluded {
             section.excluded.sort();
         }

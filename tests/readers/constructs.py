@@ -62,6 +62,10 @@ class Construct:
     ends: bool = False              # the walk has to end at mid
     after: str = ""                 # what is done to the linked program: a function of programs.py
     machine: str = "x86-64"
+    options: tuple = ()             # of the link
+    printed: bool = False           # only programs that print rows are run
+    unseen: str = ""                # for the page: why `lint --readers` cannot see it in a file
+    common: str = ""                # for the page: why `lint --readers` reports it only to those who name a reader
 
 
 # Directives of the usual body, before each label of BODY.
@@ -209,7 +213,7 @@ here:
 mid_end:
 """
 
-AARCH64 = """  .globl mid, mid_end, here, beside
+AARCH64 = """  .globl mid, mid_end, here, beside, beside_end
 {raw}
   .text
 mid:
@@ -220,44 +224,56 @@ mid:
   .cfi_def_cfa_offset 16
   .cfi_offset 29, -16
   .cfi_offset 30, -8
-  bl beside
+  bl leaf
 here:
   ldp x29, x30, [sp], 16
   .cfi_def_cfa_offset 0
   .cfi_restore 29
   .cfi_restore 30
+  {checked}
   ret
   .cfi_endproc
 mid_end:
   .type mid, %function
   .size mid, . - mid
+  nop
 beside:
   .cfi_startproc
+  stp x29, x30, [sp, -16]!
+  .cfi_def_cfa_offset 16
+  .cfi_offset 29, -16
+  .cfi_offset 30, -8
+  bl leaf
+  ldp x29, x30, [sp], 16
   ret
   .cfi_endproc
+beside_end:
   .type beside, %function
   .size beside, . - beside
+  .section .note.GNU-stack, "", %progbits
 """
 
 
 def aarch64(start="", sign="nop", signed=""):
-    return AARCH64.format(raw="", start=".cfi_startproc\n " + start, sign=sign, signed=signed)
+    return AARCH64.format(raw="", start=".cfi_startproc\n " + start, sign=sign, signed=signed, checked=sign.replace("pac", "aut"))
 
 
 def aarch64_raw(augmentation):
     """The usual form, with bytes in place of directives in `mid`."""
     section = ' .section .eh_frame, "a", %progbits\n' + cie(augmentation=augmentation, instructions=".byte 0x0c, 31, 0", column=30)
     section += fde(instructions=".byte 0x48, 0x0e, 16, 0x9d, 2, 0x9e, 1")
-    mid, beside = AARCH64.format(raw=section, start="", sign="nop", signed="").split("\nbeside:")
+    mid, beside = AARCH64.format(raw=section, start="", sign="nop", signed="", checked="nop").split("\nbeside:")
     lines = [line for line in mid.split("\n") if not line.strip().startswith(".cfi_")]
     return "\n".join(lines) + "\nbeside:" + beside
 
 
 ARM = {"cfa": "sp+16", 29: "c-16", 30: "c-8"}
 
+BASE = "The others differ from it."
+
 ALL = [
     # Records.
-    Construct("usual", "the usual form: CIE version 1, `zR`, sdata4 pcrel", "", directives()),
+    Construct("usual", "the usual form: CIE version 1, `zR`, sdata4 pcrel", "", directives(), unseen=BASE),
     Construct("cie-version-3", "CIE of version 3", "Version 1 does the same where the return address has a column below 256.",
               encoded(0x1b, version=3)),
     Construct("cie-version-4", "CIE of version 4 (`--gdwarf-cie-version=4`)", "Write version 1 or 3 in `.eh_frame`; version 4 belongs into `.debug_frame`.",
@@ -281,6 +297,7 @@ ALL = [
               raw(" .long 0\n", cie(), fde()), after="own_table"),
     Construct("empty-fde-before", "an FDE of no bytes at the same address", "Leave FDEs of no code out.",
               raw(cie(), fde("empty", size="0", instructions=""), fde())),
+    Construct("equal-fdes", "two FDEs for the same code, which agree", "", raw(cie(), fde(), fde("again")), options=("-fuse-ld=gold",)),
     Construct("data-factor-8", "data alignment factor of +8", NO_USE,
               raw(cie(data_factor=8, instructions=".byte 0x0c, 7, 8, 0x11, 16, 0x7f"), fde(instructions=INSTRUCTIONS.replace("0x83, 2", "0x11, 3, 0x7e")))),
     Construct("cie-without-instructions", "a CIE without instructions, all rules in the FDE", "",
@@ -288,12 +305,16 @@ ALL = [
     Construct("section-renamed", "`.eh_frame` by another name", "Keep the name.", directives(), after="renamed"),
     # Instructions.
     Construct("restore-without-rule", "`restore` of a register without a rule in the CIE", "",
-              directives(p2="+.cfi_offset r12, -24\n .cfi_restore r12"), {**USUAL, 12: "s"}),
+              directives(p2="+.cfi_offset r12, -24\n .cfi_restore r12"), {**USUAL, 12: "s"}, common="Compilers for AArch64 write it in each epilogue."),
     Construct("remembered-cfa", "`restore_state` after another CFA", "",
-              directives(p2="+.cfi_remember_state\n nop\n .cfi_def_cfa r12, 24\n nop\n .cfi_restore_state")),
+              directives(p2="+.cfi_remember_state\n nop\n .cfi_def_cfa r12, 24\n nop\n .cfi_restore_state"), common="Compilers write it after each early return."),
     Construct("remembered-five-deep", "five `remember_state` inside of each other", "Restore a state before the next is remembered.",
               directives(p2="+" + ".cfi_remember_state\n nop\n .cfi_adjust_cfa_offset 8\n nop\n " * 5 + ".cfi_restore_state\n " * 5)),
-    Construct("undefined-return-address", "`undefined` return address", "", directives(p0="+.cfi_undefined rip"), {**USUAL, 16: "u"}, ends=True),
+    Construct("undefined-return-address", "`undefined` return address, rbp is zero", "", directives(p0="+.cfi_undefined rip")
+              .replace("mov $0x5555, %ebx\n", "mov $0x5555, %ebx\n mov %rbp, 40(%rsp)\n xor %ebp, %ebp\n").replace("here:", "here: mov 40(%rsp), %rbp"),
+              {**USUAL, 16: "u"}, ends=True, common="Each program has it, in `_start`."),
+    Construct("undefined-return-address-frame", "`undefined` return address, rbp has a frame", "Set rbp to zero, as `_start` does.", directives(p0="+.cfi_undefined rip"),
+              {**USUAL, 16: "u"}, ends=True, unseen="What rbp has is in the code."),
     Construct("undefined-register", "`undefined` of a saved register", "", directives(p2="+.cfi_undefined r12"), {**USUAL, 12: "u"}),
     Construct("same-value", "`same_value`", "", directives(p2="+.cfi_same_value r12"), {**USUAL, 12: "s"}),
     Construct("val-offset", "`val_offset`, in a row before the call's", "Write `val_expression`, or save the register.",
@@ -330,12 +351,12 @@ ALL = [
     Construct("signal-frame-first-byte-after-code", "the return address is the first byte of an `S` FDE, an FDE ends there", "Start the FDE a byte earlier, at a `nop`.",
               frame(TRAMPOLINE.format(before=".cfi_startproc", pushed=PUSHED, grown=GROWN, moved=".cfi_def_cfa_offset 72", end=".cfi_endproc"))),
     Construct("first-byte-after-call", "the return address is the end of the FDE (a call that does not return)", "", 
-              frame(BODY.format(*USUAL_CFI[:3], "", "", "").replace("here:\n", "here: .cfi_endproc\n"))),
+              frame(BODY.format(*USUAL_CFI[:3], "", "", "").replace("here:\n", "here: .cfi_endproc\n")), unseen="Which call is last is in the code."),
     # AArch64, for programs that print rows.
-    Construct("aarch64-usual", "AArch64: the usual form", "", aarch64(), ARM, machine="aarch64"),
+    Construct("aarch64-usual", "AArch64: the usual form", "", aarch64(), ARM, machine="aarch64", unseen=BASE),
     Construct("aarch64-b-key", "AArch64: augmentation `zRB`", "", aarch64(".cfi_b_key_frame", "pacibsp", ".cfi_negate_ra_state"), ARM, machine="aarch64"),
     Construct("aarch64-mte", "AArch64: augmentation `zRG`", "", aarch64_raw("zRG"), ARM, machine="aarch64"),
     Construct("aarch64-negate-ra-state", "AArch64: 0x2d, `negate_ra_state`", "", aarch64("", "paciasp", ".cfi_negate_ra_state"), ARM, machine="aarch64"),
-    Construct("aarch64-negate-ra-state-with-pc", "AArch64: 0x2c, `negate_ra_state_with_pc`", "", aarch64("", "paciasp", ".cfi_escape 0x2c"), ARM, machine="aarch64"),
-    Construct("aarch64-set-ra-state", "AArch64: 0x2b, `set_ra_state`", "", aarch64("", "paciasp", ".cfi_escape 0x2b, 1, 0"), ARM, machine="aarch64"),
+    Construct("aarch64-negate-ra-state-with-pc", "AArch64: 0x2c, `negate_ra_state_with_pc`", "", aarch64("", "paciasp", ".cfi_escape 0x2c"), ARM, machine="aarch64", printed=True),
+    Construct("aarch64-set-ra-state", "AArch64: 0x2b, `set_ra_state`", "", aarch64("", "paciasp", ".cfi_escape 0x2b, 1, 0"), ARM, machine="aarch64", printed=True),
 ]

@@ -2,11 +2,12 @@
 import pathlib
 
 import constructs
+import judge
 
 PAGE = pathlib.Path(__file__).parent.parent.parent / "docs/readers.md"
 TABLES = {
-    "walks": ["libgcc", "LLVM libunwind", "HP libunwind", "gdb", "lldb", "eu-stack", "strace -k", "perf", "valgrind"],
-    "rows": ["readelf", "llvm-dwarfdump", "pyelftools", "gimli", "cfipack"],
+    "walks": ["libgcc", "LLVM libunwind", "HP libunwind", "gdb", "lldb", "eu-stack", "strace -k", "perf", "valgrind", "framehop"],
+    "rows": ["readelf", "llvm-dwarfdump", "pyelftools", "gimli", "symbolic", "cfipack", "cfipack judge"],
     "links": ["ld.bfd", "gold", "ld.lld", "mold"],
 }
 
@@ -21,9 +22,9 @@ def word(outcome, what):
     """Returns a cell's word, by the table's legend."""
     if outcome == "right":
         return "✓"
-    if what == "goes on by rbp":
-        return "rbp"
-    if what == "the walk ends":
+    if what == judge.BY_FRAME_POINTER:
+        return "fp"
+    if what == judge.ENDS:
         return "ends"
     return {"skipped": "lost", "section": "all lost", "record": "none", "file": "error", "table": "table"}.get(outcome, outcome)
 
@@ -57,17 +58,19 @@ def grouped(pairs):
     versions = {}
     for name, version in pairs:
         versions.setdefault(name, {})[version] = None
-    return "; ".join(f"{name} {', '.join(found)}" if name != "cfipack" else "cfipack of this tree" for name, found in versions.items())
+    return "; ".join(f"{name} {', '.join(found)}" if not name.startswith("cfipack") else f"{name} of this tree" for name, found in versions.items())
 
 
 def write(text_of_table):
     """Puts what the table has between the page's comments."""
-    lines = [line.split("\t") for line in text_of_table.splitlines() if not line.startswith("#")]
+    lines = [line.split("\t") for line in text_of_table.splitlines() if line[0] not in "#="]
     rows = [(*line, "")[:5] for line in lines if line[0] != "-"]
     failed, text = {row[0] for row in rows if row[3] != "right"}, PAGE.read_text()
     parts = {name: table(rows, readers) for name, readers in TABLES.items()}
     parts["instead"] = ["|construct|instead|", "|---|---|"]
     parts["instead"] += [f"|{construct.what}|{construct.instead}|" for construct in constructs.ALL if construct.name in failed and construct.instead]
+    parts["unseen"] = [f"- {construct.what}: {construct.unseen or construct.common}" for construct in constructs.ALL
+                       if construct.name in failed and (construct.unseen or construct.common)]
     parts["everybody"] = ["; ".join(construct.what for construct in constructs.ALL if construct.name not in failed) + "."]
     parts["versions"] = [grouped(row[1:3] for row in rows) + ".", "",
                          "End by a signal or an internal error for some valid CFI, which is not listed: " + grouped(line[1:3] for line in lines if line[0] == "-") + "."]

@@ -116,6 +116,37 @@ class Child(Printer):
         return Answer(row=row, others=bool(answers[1][0]), message="" if row else message)
 
 
+class Symbolic(Printer):
+    """A program of ours that converts the CFI of a file to the lines of Breakpad."""
+
+    def __init__(self, version, command):
+        super().__init__("symbolic", version)
+        self.command = command
+
+    def answer(self, program):
+        done = execute([*self.command, str(program.path)])
+        functions, base = [], program.base()
+        for line in done.stdout.splitlines():
+            init = re.match(r"STACK CFI INIT (\w+) (\w+) (.*)", line)
+            later = re.match(r"STACK CFI (\w+) (.*)", line)
+            if init:
+                start = base + int(init[1], 16)
+                functions.append((start, start + int(init[2], 16), [(start, self.rules(program, init[3]))]))
+            elif later and functions:
+                rows = functions[-1][2]
+                rows.append((base + int(later[1], 16), {**rows[-1][1], **self.rules(program, later[2])}))
+        return printed(program, functions, message_of(done.stdout.strip().split("\n")[-1]) if done.returncode else "")
+
+    def rules(self, program, text):
+        rules = {}
+        for name, words in re.findall(r"(\S+): (.*?)(?= \S+: |$)", text.replace("$", "")):
+            saved = re.fullmatch(r"\.cfa (-?\d+) \+( \^)?", words)
+            based = re.fullmatch(r"(\w+) (-?\d+) \+", words)
+            rule = f"{'c' if saved[2] else 'v'}{int(saved[1]):+}" if saved else f"{based[1]}{int(based[2]):+}" if based else words if words.isalnum() else "exp"
+            rules["cfa" if name == ".cfa" else program.column(name.lstrip("."))] = rule
+        return rules
+
+
 class Cfipack(Printer):
     def __init__(self, version, command):
         super().__init__("cfipack", version)
@@ -156,3 +187,25 @@ class Cfipack(Printer):
         # `explain` prints no rules of vector registers.
         found.update((column, rule) for column, rule in program.construct.row.items() if column in (23, 71))
         return Answer(row=found, others=True)
+
+
+class Judge(Printer):
+    """`lint` reads CFI by gimli, in the forms that our judges give it, and compares it with the code."""
+
+    def __init__(self, version, command):
+        super().__init__("cfipack judge", version)
+        self.command = command
+
+    def reason(self, program, name):
+        done = execute([self.command, "lint", "--json", "--function", name, str(program.path)])
+        report = json.loads(done.stdout)
+        unread = [example for example in report["examples"] if example.startswith("cfi:")]
+        pcs = [(int(found["wrong_start"], 16), int(found["wrong_end"], 16), found["row"]) for found in report["findings"]]
+        found = [row for start, end, row in pcs if start <= program.probe < end]
+        return ("the judge cannot read it" if unread else "") if report["decided"] + report["undecided"] else "no function", found
+
+    def answer(self, program):
+        unread, findings = self.reason(program, "trampoline" if "trampoline" in program.symbols() else "mid")
+        others, _ = self.reason(program, "beside")
+        differs = {"cfa": findings[0]} if findings else {}
+        return Answer(row=None if unread else {**program.construct.row, **differs}, others=not others, message=unread)

@@ -4,8 +4,8 @@
  *   program MODE [beside]
  *
  * MODE is the file of an unwinder, which walks, or what leaf does: "pause", "trap", "yield" (a system call), "spin" (a second).
- * Each line of output is a word and hexadecimal numbers: "truth" has the registers of outer as they are there, "frame" the
- * name of a function, and "registers" those of outer as the unwinder has them. */
+ * Each line of output is a word, and a name or registers as NAME=HEXADECIMAL: "truth" has the registers of outer as they are
+ * there, "frame" the name of a function, and "registers" those of outer as the unwinder has them. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +18,21 @@ void call_base(void (*called)(void)) __asm__("base");
 void call_mid(void) __asm__("mid");
 void call_beside(void) __asm__("beside");
 
-/* outer's rsp, rbx, rbp, r12, r13, r14, r15. */
+#ifdef __x86_64__
+#define PAUSE "1: syscall; jmp 1b" : : "a"(34) : "rcx", "r11", "memory"
+#define TRAP "ud2"
+#define YIELD "syscall" : : "a"(24) : "rcx", "r11", "memory"
+static const struct { const char *name; int column; } registers[7] = {
+  {"rsp", 7}, {"rbx", 3}, {"rbp", 6}, {"r12", 12}, {"r13", 13}, {"r14", 14}, {"r15", 15}};
+#else
+#define PAUSE ""
+#define TRAP "udf 0"
+#define YIELD ""
+static const struct { const char *name; int column; } registers[7] = {
+  {"sp", 31}, {"x19", 19}, {"x29", 29}, {"x20", 20}, {"x21", 21}, {"x22", 22}, {"x23", 23}};
+#endif
+/* What outer's registers have in outer. */
 unsigned long truth[7];
-static const int columns[7] = {7, 3, 6, 12, 13, 14, 15};
 /* Room for a search table that the linker does not write. */
 const char table[4096] __attribute__((aligned(8))) = {1};
 
@@ -41,8 +53,8 @@ static int frame(void *context, void *number) {
   const char *name = name_of(ip_of(context));
   printf("frame %s\n", name);
   if (!strcmp(name, "outer")) {
-    printf("registers %lx", cfa_of(context));
-    for (int i = 1; i < 7; i++) printf(" %lx", gr_of(context, columns[i]));
+    printf("registers %s=%lx", registers[0].name, cfa_of(context));
+    for (int i = 1; i < 7; i++) printf(" %s=%lx", registers[i].name, gr_of(context, registers[i].column));
     puts("");
   }
   /* The unwinder's own frames, leaf, and up to six more. */
@@ -62,12 +74,12 @@ static unsigned long hp_cfa_of(void *cursor) { return hp_gr_of(cursor, 7); }
 __attribute__((noinline)) void leaf(void) {
   int number = 0;
   printf("truth");
-  for (int i = 0; i < 7; i++) printf(" %lx", truth[i]);
+  for (int i = 0; i < 7; i++) printf(" %s=%lx", registers[i].name, truth[i]);
   puts("");
   fflush(stdout);
-  if (!strcmp(mode, "pause")) __asm__ volatile("1: syscall; jmp 1b" : : "a"(34) : "rcx", "r11", "memory");
-  else if (!strcmp(mode, "trap")) __asm__ volatile("ud2");
-  else if (!strcmp(mode, "yield")) __asm__ volatile("syscall" : : "a"(24) : "rcx", "r11", "memory");
+  if (!strcmp(mode, "pause")) __asm__ volatile(PAUSE);
+  else if (!strcmp(mode, "trap")) __asm__ volatile(TRAP);
+  else if (!strcmp(mode, "yield")) __asm__ volatile(YIELD);
   else if (!strcmp(mode, "spin")) for (clock_t end = clock() + CLOCKS_PER_SEC / 4; clock() < end;) for (volatile int i = 0; i < 100000; i++);
   else if (backtrace_of) backtrace_of(frame, &number);
   else {

@@ -6,6 +6,7 @@ import subprocess
 import readers
 
 HERE = pathlib.Path(__file__).parent
+COMPILERS = {"x86-64": "gcc", "aarch64": "aarch64-linux-gnu-gcc"}
 
 
 class Program:
@@ -32,6 +33,20 @@ class Program:
         headers = [struct.unpack_from("<IIQQQQII", self.bytes, at + index * size) for index in range(count)]
         text = headers[names][4]
         return [(self.text(text + header[0]), header[1], header[3], header[4], header[5], header[6]) for header in headers]
+
+    def function_at(self, address):
+        """Returns the name of the function that has an address, or the address."""
+        _, size, start = self.section(".text")
+        if not start <= address < start + size:
+            return hex(address)
+        found = [(value, name) for name, value in self.symbols().items() if value <= address and name in readers.CHAIN + ["leaf", "beside"]]
+        return max(found)[1] if found else hex(address)
+
+    def base(self):
+        """Returns the address of the file's first byte in memory."""
+        at, size, count = *struct.unpack_from("<Q", self.bytes, 0x20), *struct.unpack_from("<HH", self.bytes, 0x36)
+        segments = [struct.unpack_from("<IIQQ", self.bytes, at + index * size) for index in range(count)]
+        return next(address - offset for kind, _, offset, address in segments if kind == 1)
 
     def text(self, at):
         return self.bytes[at:self.bytes.index(b"\0", at)].decode()
@@ -72,24 +87,21 @@ def build(construct, scratch):
     """Builds a construct's program with the machine's tools, and returns it."""
     source, object_file, path = (scratch / f"{construct.name}{end}" for end in (".s", ".o", ""))
     source.write_text(construct.source)
-    if construct.machine == "aarch64":
-        run("aarch64-linux-gnu-as", "-o", object_file, source)
-        run("aarch64-linux-gnu-ld", "-e", "mid", "-o", path, object_file)
-        return Program(path, construct)
-    for common in ("program.c", "callers.s"):
-        to = scratch / (common[:-2] + ".common.o")
+    compiler = COMPILERS[construct.machine]
+    for common in ("program.c", "callers.S"):
+        to = scratch / f"{common[:-2]}.{compiler}.o"
         if not to.exists():
-            run("gcc", "-O1", "-g", "-c", HERE / common, "-o", to)
-    run("gcc", "-c", "-o", object_file, source)
-    run(*link_command(object_file, path))
+            run(compiler, "-O1", "-g", "-c", HERE / common, "-o", to)
+    run(compiler, "-c", "-o", object_file, source)
+    run(*link_command(object_file, path, compiler, *construct.options))
     if construct.after:
         globals()[construct.after](path, construct)
     return Program(path, construct)
 
 
-def link_command(object_file, path, *options):
+def link_command(object_file, path, compiler="gcc", *options):
     scratch = object_file.parent
-    return ["gcc", "-no-pie", *options, scratch / "program.common.o", scratch / "callers.common.o", object_file, "-o", path, "-ldl"]
+    return [compiler, "-no-pie", *options, scratch / f"program.{compiler}.o", scratch / f"callers.{compiler}.o", object_file, "-o", path, "-ldl"]
 
 
 # What is done to linked programs.

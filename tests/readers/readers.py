@@ -13,6 +13,7 @@ import subprocess
 
 LIMIT = 30
 CHAIN = ["mid", "outer", "base", "main"]
+# Those of `outer` that debuggers are asked for.
 REGISTERS = ["rsp", "rbx", "rbp", "r12", "r13", "r14", "r15"]
 COLUMNS = {"x86-64": ["rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp"] + [f"r{n}" for n in range(8, 16)] + ["rip"],
            "aarch64": [f"x{n}" for n in range(31)] + ["sp"]}
@@ -52,7 +53,7 @@ def message_of(text, *names):
         line = re.sub(r"\x1b\[[0-9;]*m", "", line)
         for name in sorted(map(str, names), key=len, reverse=True):
             line = line.replace(name, "FILE")
-        line = re.sub(r"/\S*/|^(error|fatal): |\(ReaderOffsetId\(\d+\)\)", "", line)
+        line = re.sub(r"/\S*/|^(error|fatal): |\(ReaderOffsetId\(\d+\)\)| (at|in entry at) 0x[0-9a-f]+", "", line)
         if line:
             return re.sub(r"\s+", " ", line)[:120]
     return ""
@@ -87,6 +88,17 @@ class Tree:
                 return None
             text = re.search(r"\((.*?)\)", gzip.open(found[0], "rt", errors="replace").readline()).group(1)
         return re.sub(r"^\d+:|[-+~][^-]*(-\d.*)?$|\+really.*", "", text) or None
+
+
+class Emulated(Tree):
+    """The same for arm64. Its programs run in an emulator."""
+
+    @property
+    def libraries(self):
+        return self.root / "usr/lib/aarch64-linux-gnu"
+
+    def command(self, program):
+        return ["qemu-aarch64", "-L", str(self.root), str(program)]
 
 
 class Linker:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs every reader on every construct.
 
-    table.py [--update] READERS COMMAND GIMLI-ROW [CONSTRUCT...]
+    table.py [--update] READERS COMMAND CRATES [CONSTRUCT...]
 
 READERS is the directory of tests/readers/install. Compares the outcomes with table.tsv, or writes this file and the
 tables of docs/readers.md with --update. Status 1: a reader of the same version has another outcome.
@@ -20,12 +20,13 @@ import printers
 import programs
 import readers
 import walkers
-from readers import Tree, execute
+from readers import Emulated, Tree, execute
 
 HERE = pathlib.Path(__file__).parent
 TABLE = HERE / "table.tsv"
 HEAD = """# What readers of CFI make of valid CFI; written by tests/readers/run --update.
-# construct, reader, version, outcome, what
+# =, construct, what it is, what to do instead, why `lint --readers` cannot see it, why it reports it for named readers only
+# construct, reader, version, outcome, what the reader does, and in detail with this program
 #   right     as the program itself knows it
 #   wrong     another row, another register of the caller, or another frame
 #   skipped   the reader goes on as if the function had no CFI
@@ -42,11 +43,14 @@ def found(version, make):
     return make(version) if version else None
 
 
-def all_readers(directory, command, gimli):
+def all_readers(directory, command, crates):
     machine, sid, lldb = Tree(pathlib.Path("/"), False), Tree(directory / "sid"), Tree(directory / "lldb", False)
     reference = os.environ.get("CFIPACK_REFERENCE_TOOLS")
     trees = {name: Tree(pathlib.Path(reference) / name) for name in ("trixie", "sid")} if reference else {}
     own = machine.libraries
+    versions = {}
+    for name, number in re.findall(r'name = "(.*?)"\nversion = "(.*?)"', (HERE / "Cargo.lock").read_text()):
+        versions.setdefault(name, []).append(number)
     result = [
         walkers.Library("libgcc", machine.version("libgcc-s1"), "/lib/x86_64-linux-gnu/libgcc_s.so.1", machine),
         found(sid.version("libgcc-s1"), lambda version: walkers.Library("libgcc", version, sid.libraries / "libgcc_s.so.1", sid)),
@@ -78,11 +82,23 @@ def all_readers(directory, command, gimli):
     if (directory / "python").exists():
         version = execute([sys.executable, "-c", "import elftools; print(elftools.__version__)"], env={"PYTHONPATH": str(directory / "python")}).stdout.strip()
         result.append(printers.Child("pyelftools", version, ["env", f"PYTHONPATH={directory / 'python'}", sys.executable, str(HERE / "pyelftools_row.py")]))
-    version = re.search(r'name = "gimli"\nversion = "(.*?)"', (HERE / "Cargo.lock").read_text()).group(1)
-    result.append(printers.Child("gimli", version, [str(gimli)]))
-    result.append(printers.Cfipack("this", str(command)))
+    version = versions["gimli"][-1]
+    result.append(printers.Child("gimli", version, [str(crates), "gimli"]))
+    result += [walkers.Framehop(versions["framehop"][0], [str(crates), "framehop"]), printers.Symbolic(versions["symbolic-cfi"][0], [str(crates), "symbolic"]),
+               printers.Cfipack("this", str(command)), printers.Judge("this", str(command))]
+    result += emulated(directory)
     result += linkers(machine, trees)
     return [reader for reader in result if reader]
+
+
+def emulated(directory):
+    """Returns the walkers of AArch64."""
+    result = []
+    for suite, package, library in (("bookworm", "libunwind-16", "llvm-16/lib/libunwind.so.1"), ("sid", "llvm-libunwind1", "aarch64-linux-gnu/libunwind.so.1")):
+        tree = Emulated(directory / f"arm64-{suite}")
+        for name, package, library in (("libgcc", "libgcc-s1", "/lib/aarch64-linux-gnu/libgcc_s.so.1"), ("LLVM libunwind", package, f"/usr/lib/{library}")):
+            result.append(found(tree.version(package), lambda version: walkers.Library(name, version, library, tree)))
+    return result
 
 
 def linkers(machine, trees):
@@ -103,21 +119,22 @@ def link(linker, program, scratch, walk):
         (own / "ld").write_text(f'#!/bin/sh\nexec {" ".join(linker.directory)} "$@"\n')
         (own / "ld").chmod(0o755)
     path = own / construct.name
-    done = execute(programs.link_command(program.path.with_suffix(".o"), path, f"-B{own}"), crashes=False)
+    done = execute(programs.link_command(program.path.with_suffix(".o"), path, "gcc", f"-B{own}"), crashes=False)
     if re.search(r"ld terminated with signal|internal error|Segmentation|Assertion", done.stderr):
         raise readers.Crash("linker")
     if done.returncode or not path.exists():
-        return "file", readers.message_of(done.stderr, program.path.with_suffix(".o"), program.path.name, own, scratch)
+        return "file", judge.because("refuses the file", readers.message_of(done.stderr, program.path.with_suffix(".o"), program.path.name, own, scratch)), ""
     linked = programs.Program(path, construct)
     table = linked.search_table()
     if table is None:
-        return "table", readers.message_of(done.stderr, program.path.with_suffix(".o"), program.path.name)
+        return "table", judge.because("writes no search table", readers.message_of(done.stderr, program.path.with_suffix(".o"), program.path.name)), ""
     start = linked.symbols().get("trampoline", linked.mid)
     if start not in table:
-        return "skipped", "the search table does not have it"
-    outcome, what = walk(linked)
-    known, _ = walk(program)
-    return ("right", "") if outcome == "right" or outcome == known else ("wrong", f"libgcc in the linked program: {outcome} {what}".strip())
+        return "skipped", "omits the function from the search table", ""
+    found, what, detail = walk(linked)
+    if found in ("right", walk(program)[0]):
+        return "right", "", ""
+    return "wrong", f"links a program in which libgcc {what}", detail
 
 
 def outcome(reader, program, scratch, libgcc):
@@ -128,22 +145,22 @@ def outcome(reader, program, scratch, libgcc):
             return None
         return link(reader, program, scratch, lambda linked: walked(libgcc, linked))
     if reader.kind == "walk":
-        return walked(reader, program) if construct.machine == "x86-64" else None
+        return walked(reader, program) if construct.machine == reader.machine and not construct.printed else None
     return judge.judge_row(construct, reader.answer(program))
 
 
 def walked(reader, program):
-    return judge.judge_walk(program.construct, reader.answer(program.path, False), lambda: reader.answer(program.path, True))
+    return judge.judge_walk(program.construct, reader.answer(program, False), lambda: reader.answer(program, True))
 
 
 def main(arguments):
     update = "--update" in arguments
-    directory, command, gimli, *names = [argument for argument in arguments if argument != "--update"]
+    directory, command, crates, *names = [argument for argument in arguments if argument != "--update"]
     rows, crashes, failed = [], set(), False
     with tempfile.TemporaryDirectory() as temporary, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         scratch = pathlib.Path(temporary)
         chosen = [construct for construct in constructs.ALL if not names or construct.name in names]
-        found_readers = all_readers(pathlib.Path(directory).resolve(), command, gimli)
+        found_readers = all_readers(pathlib.Path(directory).resolve(), command, crates)
         built = [programs.build(construct, scratch) for construct in chosen]
         libgcc = found_readers[0]
 
@@ -151,7 +168,7 @@ def main(arguments):
             try:
                 return outcome(reader, program, scratch, libgcc)
             except readers.Crash as crash:
-                return "crashes", str(crash)
+                return "crashes", str(crash), ""
 
         jobs = [(program, reader, pool.submit(one, program, reader)) for program in built for reader in found_readers]
         for program, reader, job in jobs:
@@ -168,24 +185,29 @@ def main(arguments):
         if line and not line.startswith("#"):
             crashes.add(tuple(line.split("\t")))
     lines = ["\t".join(row).rstrip() for row in rows]
+    described = ["\t".join(("=", it.name, it.what, it.instead, it.unseen, it.common)).rstrip() for it in constructs.ALL]
     crashed = ["\t".join(["-", *crash, "crashes"]) for crash in sorted(crashes)]
     if not update:
-        return compare(lines + crashed, names) or failed
+        return compare(lines + crashed, described, names) or failed
     if names:
-        lines += [line for line in TABLE.read_text().splitlines() if line[0] not in "#-" and line.split("\t")[0] not in names]
+        lines += [line for line in TABLE.read_text().splitlines() if line[0] not in "#-=" and line.split("\t")[0] not in names]
     order = [construct.name for construct in constructs.ALL]
     lines = [line for line in lines if line.split("\t")[0] in order]
     lines.sort(key=lambda line: order.index(line.split("\t")[0]))
-    TABLE.write_text(HEAD + "\n".join(lines + crashed) + "\n")
+    TABLE.write_text(HEAD + "\n".join(described + lines + crashed) + "\n")
     page.write(TABLE.read_text())
     return failed
 
 
-def compare(lines, names):
+def compare(lines, described, names):
     """Prints what differs from the table, and what is of another version than any there."""
-    old = [line.split("\t") for line in TABLE.read_text().splitlines() if not line.startswith("#")]
+    text = TABLE.read_text().splitlines()
+    old = [line.split("\t") for line in text if line[0] not in "#="]
     known = {tuple(line[:3]): line[3:] for line in old}
     versions, differs, others = {(line[1], line[2]) for line in old}, False, set()
+    if described != [line for line in text if line[0] == "="]:
+        print("    FAILED: the table describes other constructs: run with --update", file=sys.stderr)
+        differs = True
     for line in (line.split("\t") for line in lines):
         if names and line[0] not in names:
             continue

@@ -4,25 +4,29 @@ import re
 import subprocess
 import tempfile
 
-from readers import CHAIN, REGISTERS, Answer, execute, message_of
+from readers import CHAIN, REGISTERS, Answer, Emulated, execute, message_of
 
 
 class Walker:
-    kind = "walk"
+    kind, machine = "walk", "x86-64"
 
     def __init__(self, name, version):
         self.name, self.version = name, version
 
     def program(self, program, mode, beside):
-        return [str(program), mode, *(["beside"] if beside else [])]
+        return [str(program.path), mode, *(["beside"] if beside else [])]
 
     def answer(self, program, beside):
         raise NotImplementedError
 
 
+def registers_of(text, line="registers"):
+    found = re.findall(rf"^{line} (.*)$", text, re.M)
+    return {name: int(value, 16) for name, value in re.findall(r"(\w+)=(\w+)", found[0])} if found else None
+
+
 def truth_of(text):
-    found = re.search(r"^truth (.*)$", text, re.M)
-    return dict(zip(REGISTERS, (int(word, 16) for word in found.group(1).split()))) if found else None
+    return registers_of(text, "truth")
 
 
 class Library(Walker):
@@ -31,15 +35,14 @@ class Library(Walker):
     def __init__(self, name, version, library, tree):
         super().__init__(name, version)
         self.library, self.tree = str(library), tree
+        self.machine = "aarch64" if isinstance(tree, Emulated) else "x86-64"
 
     def answer(self, program, beside):
         words = self.program(program, self.library, beside)
         command = [*self.tree.command(words[0]), *words[1:]] if self.tree.own_loader else words
         done = execute(command)
         frames = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("frame ")]
-        found = re.search(r"^registers (.*)$", done.stdout, re.M)
-        registers = dict(zip(REGISTERS, (int(word, 16) for word in found.group(1).split()))) if found else None
-        return Answer(frames=["leaf"] + [name for name in frames if name in CHAIN + ["beside"]], registers=registers, truth=truth_of(done.stdout))
+        return Answer(frames=["leaf"] + [name for name in frames if name in CHAIN + ["beside"]], registers=registers_of(done.stdout), truth=truth_of(done.stdout))
 
 
 class Attached(Walker):
@@ -53,11 +56,14 @@ class Attached(Walker):
         process = subprocess.Popen(self.program(program, "pause", beside), stdout=subprocess.PIPE)
         try:
             truth = truth_of(process.stdout.readline().decode())
-            done = execute([*self.command, *self.arguments(process.pid)], env=self.env)
+            done = self.attached(process.pid, program, truth)
         finally:
             process.kill()
             process.wait()
         return Answer(frames=self.frames(done.stdout), registers=self.registers(done.stdout), truth=truth, message=message_of(done.stderr))
+
+    def attached(self, pid, _program, _truth):
+        return execute([*self.command, *self.arguments(pid)], env=self.env)
 
     def frames(self, text):
         names = re.findall(r"^#\d+\s+(?:0x[0-9a-f]+ in )?(\w+|\?\?|<signal handler called>)", text.split("END")[0], re.M)
@@ -93,6 +99,26 @@ class EuStack(Attached):
 
     def frames(self, text):
         return re.findall(r"^#\d+\s+0x[0-9a-f]+(?: - 1)?\s+(\w+)", text, re.M)
+
+
+class Framehop(Attached):
+    """A program of ours, which gets the sections by their names, as profilers do."""
+
+    def __init__(self, version, command):
+        super().__init__("framehop", version, command, None)
+
+    def attached(self, pid, program, truth):
+        sections = [(name, program.section(name)) for name in (".text", ".eh_frame", ".eh_frame_hdr", ".got.plt")]
+        words = [":".join(map(str, (name, *place))) for name, place in sections if place]
+        done = execute([*self.command, str(program.path), str(pid), hex(truth["rbp"]), *words])
+        done.stdout = "\n".join(program.function_at(int(line, 16)) for line in done.stdout.split())
+        return done
+
+    def frames(self, text):
+        return text.split()
+
+    def registers(self, _text):
+        return None
 
 
 class Strace(Walker):

@@ -9,6 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use cfipack_container::{CallFrameSection, File, Placement};
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
+use cfipack_lint::records::RecordKind;
 use cfipack_lint::records::readers::{self, Readers};
 use cfipack_lint::{Lint, source_lines};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -116,6 +117,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("no file to read");
     }
     arguments.debug_file.check(&files)?;
+    let unread = RecordKind::Unread.name();
+    if let Some(kind) = arguments.kind.iter().find(|kind| (**kind == unread) != arguments.readers.is_some()) {
+        bail!("--kind {kind}: --readers reports {unread}, and no other kind");
+    }
     let mut session = Session {
         baseline: read(arguments.baseline.as_deref(), Baseline::parse)?,
         ignored: read(arguments.ignore.as_deref(), Ignored::parse)?,
@@ -196,7 +201,7 @@ fn lint_object(
         arguments.function.iter().flat_map(|name| places.symbols_named(name)).collect();
     let wanted = |start: Address| arguments.function.is_empty() || selected.contains(&start);
     let lint = match &session.readers {
-        Some(readers) => readers::check(&sections, readers, &wanted),
+        Some(readers) => readers::check(file, &sections, readers, &wanted),
         None => follow(object, &sections, arguments, &wanted)?,
     };
     let has_no_ends = lint.has_no_ends;

@@ -111,11 +111,15 @@ fn readers_that_do_not_read_a_record_are_named() {
     let keys = |finding: &Value| ["kind", "symbol"].map(|key| finding[key].as_str().unwrap().to_owned());
     assert_eq!(all.iter().map(keys).collect::<Vec<_>>(), [["unread", "f"]]);
     let words = all[0]["words"].as_str().unwrap();
-    assert!(words.starts_with("args-size: pyelftools 0.33: no row (ValueError"), "{words}");
+    assert!(words.starts_with("GNU_args_size: pyelftools 0.33 prints no row (ValueError"), "{words}");
     assert_eq!(findings("--readers=pyelftools,gdb").len(), 1);
     printed(0, &["lint", "--readers=gdb", "--function", "f", object]);
     printed(1, &["lint", "--readers=gdb", "--function", "nobody", object]);
     assert!(findings("--readers=gdb").is_empty());
+    // Only `--readers` reports the kind, and no other.
+    for arguments in [&["--kind", "unread"][..], &["--readers", "--kind", "no-row"]] {
+        assert_eq!(run(&[&["lint", object], arguments].concat()).status.code(), Some(2));
+    }
     let nobody = run(&["lint", "--readers=nobody", object]);
     assert_eq!(nobody.status.code(), Some(2));
     assert!(

@@ -18,19 +18,6 @@ use crate::sframe::table::merge::merge;
 use crate::sframe::table::overlap::separate;
 use crate::sframe::table::section::Section;
 
-/// Counts the functions of a builder that have CFI without a meaning in DWARF.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[non_exhaustive]
-pub struct UndefinedCfi {
-    /// Functions that were added. They use instructions that DWARF does not define and that `cfipack-roundtrip`
-    /// cannot judge (`DW_CFA_MIPS_advance_loc8`, `DW_CFA_GNU_negative_offset_extended`). The builder refuses
-    /// all other undefined instructions.
-    pub added: u64,
-    /// Functions that were refused and have CFI to which DWARF gives no meaning, even if the undefined part
-    /// comes after the reason for the refusal. See [`Reason::is_undefined`](cfipack_format::Reason::is_undefined).
-    pub refused: u64,
-}
-
 /// Builds a `.sframe` section from functions.
 ///
 /// Push functions one at a time with [`push`](Self::push), or a whole `.eh_frame` with
@@ -56,7 +43,7 @@ pub struct UndefinedCfi {
 pub struct Builder<'a> {
     pub(crate) draft: Draft<'a>,
     pub(crate) machines: Machines<'a>,
-    pub(super) undefined_cfi: UndefinedCfi,
+    pub(super) undefined_cfi: u64,
 }
 
 /// The interpreters of call frame information, and the facts that they remember about CIEs.
@@ -103,7 +90,7 @@ impl<'a> Builder<'a> {
             cies: Cies::new(),
             gnu: Gnu::default(),
         };
-        Self { draft: Draft::new(abi, options, seed), machines, undefined_cfi: UndefinedCfi::default() }
+        Self { draft: Draft::new(abi, options, seed), machines, undefined_cfi: 0 }
     }
 
     /// Allocates memory for `functions` functions. Call this before you push the first function.
@@ -189,8 +176,10 @@ impl<'a> Builder<'a> {
         Section::new(abi, options, entries, omitted, placed)
     }
 
-    /// Counts of functions with CFI that DWARF does not define.
-    pub fn undefined_cfi(&self) -> UndefinedCfi {
+    /// Returns the number of functions that were refused and have CFI to which DWARF gives no meaning, even if the
+    /// undefined part comes after the reason for the refusal. See
+    /// [`Reason::is_undefined`](cfipack_format::Reason::is_undefined).
+    pub fn undefined_cfi(&self) -> u64 {
         self.undefined_cfi
     }
 

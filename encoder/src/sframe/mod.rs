@@ -103,7 +103,7 @@ mod push_table;
 mod rows;
 mod table;
 
-pub use builder::{Builder, UndefinedCfi};
+pub use builder::Builder;
 pub use finish::Finish;
 pub use options::{Layout, Options};
 pub use parallel::source::Parallel;

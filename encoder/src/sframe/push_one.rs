@@ -46,7 +46,7 @@ impl<'a> Builder<'a> {
             Layout::Gnu => self.push_gnu(function, &marks),
         };
         if let Err(Unsupported { reason, .. }) = pushed {
-            self.undefined_cfi.refused += u64::from(reason.is_undefined() || self.is_undefined(function));
+            self.undefined_cfi += u64::from(reason.is_undefined() || self.is_undefined(function));
             // If gas keeps the FDE without rows, the FDE itself hides the rows of other functions.
             if self.draft.entries.list.len() == before {
                 self.note_omitted(function.key, function.size);
@@ -98,11 +98,7 @@ impl<'a> Builder<'a> {
                 Err(unsupported)
             }
         });
-        match result {
-            Ok(()) => self.undefined_cfi.added += u64::from(self.machines.interpreter.met_outside_dwarf()),
-            Err(_) => self.draft.back_to(before),
-        }
-        result
+        result.inspect_err(|_| self.draft.back_to(before))
     }
 
     #[cold]
@@ -168,16 +164,10 @@ impl<'a> Builder<'a> {
                 if unsupported.reason == Reason::GasInstruction(0x0f) && marks.omitted.is_none() =>
             {
                 // This is a PLT. ld writes its FDEs, not gas.
-                match self.run_stubs(function, size) {
-                    Ok(()) => {
-                        self.undefined_cfi.added += u64::from(self.machines.interpreter.met_outside_dwarf());
-                        Ok(())
-                    }
-                    Err(_) => {
-                        self.draft.back_to(before);
-                        Err(unsupported)
-                    }
-                }
+                self.run_stubs(function, size).map_err(|_| {
+                    self.draft.back_to(before);
+                    unsupported
+                })
             }
             Err(unsupported) => Err(unsupported),
         }

@@ -1,5 +1,7 @@
 //! Evaluates functions with gimli, row by row.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::ops::Range;
 
@@ -22,7 +24,10 @@ use super::unevaluated::Unevaluated;
 
 /// Evaluates functions. It keeps the CIEs that it has read and its buffers from function to function.
 pub struct Evaluator<'f> {
+    functions: &'f Functions<'f>,
     sections: Vec<Box<dyn Evaluate<'f> + 'f>>,
+    /// The sections without instructions that gimli does not know, for functions that have some.
+    known: HashMap<usize, Box<dyn Evaluate<'f> + 'f>>,
     context: UnwindContext<usize, Deep>,
 }
 
@@ -109,7 +114,8 @@ impl<'f> Visit<'f> for Prepare {
 impl<'f> Evaluator<'f> {
     /// Prepares to evaluate these functions.
     pub fn new(functions: &'f Functions<'_>) -> Self {
-        Self { sections: functions.visit(|| Prepare), context: UnwindContext::new_in() }
+        let (sections, known) = (functions.visit(|| Prepare), HashMap::new());
+        Self { functions, sections, known, context: UnwindContext::new_in() }
     }
 
     /// Pushes the answers of the CFI for a function into `sink`. The ranges follow each other from the function's start
@@ -133,10 +139,38 @@ impl<'f> Evaluator<'f> {
         function: &Function,
         mut sink: impl FnMut(Range<u64>, &Answer, Flags),
     ) -> Result<Address, Unevaluated> {
-        match self.sections.get_mut(function.section) {
-            Some(section) => section.evaluate(&mut self.context, function, &mut sink),
-            None => Ok(function.start),
+        let Some(section) = self.sections.get_mut(function.section) else { return Ok(function.start) };
+        let result = section.evaluate(&mut self.context, function, &mut sink);
+        if result.is_ok() {
+            return result;
         }
+        let Some((known, context, pushed)) = self.known(function, result) else { return result };
+        known.evaluate(context, function, &mut |range, answer, flags| {
+            if range.end > pushed {
+                sink(range.start.max(pushed)..range.end, answer, flags);
+            }
+        })
+    }
+
+    /// If gimli has refused an instruction that it does not know, returns the section without such instructions, and the end
+    /// of the rows before the error.
+    #[cold]
+    fn known(
+        &mut self,
+        function: &Function,
+        result: Result<Address, Unevaluated>,
+    ) -> Option<(&mut dyn Evaluate<'f>, &mut UnwindContext<usize, Deep>, u64)> {
+        let Err(Unevaluated::Gimli(gimli::Error::UnknownCallFrameInstruction(_))) = result else {
+            return None;
+        };
+        let mut pushed = function.start.0;
+        let section = self.sections.get_mut(function.section)?;
+        _ = section.evaluate(&mut self.context, function, &mut |range, _, _| pushed = range.end);
+        let known = match self.known.entry(function.section) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(self.functions.visit_known(function.section, Prepare)?),
+        };
+        Some((&mut **known, &mut self.context, pushed))
     }
 
     /// Returns the bytes that determine a function's rows apart from its addresses, or `None` for an FDE of an uncommon
@@ -162,10 +196,16 @@ impl<'f> Evaluator<'f> {
         function: &Function,
         mut sink: impl FnMut(Range<u64>, &Answer, &[(Register, Rule)], u64),
     ) -> Result<(), Unevaluated> {
-        match self.sections.get_mut(function.section) {
-            Some(section) => section.evaluate_registers(&mut self.context, function, &mut sink).map(|_| ()),
-            None => Ok(()),
+        let Some(section) = self.sections.get_mut(function.section) else { return Ok(()) };
+        let mut result = section.evaluate_registers(&mut self.context, function, &mut sink);
+        if let Some((known, context, pushed)) = self.known(function, result) {
+            result = known.evaluate_registers(context, function, &mut |range, answer, registers, size| {
+                if range.end > pushed {
+                    sink(range.start.max(pushed)..range.end, answer, registers, size);
+                }
+            });
         }
+        result.map(|_| ())
     }
 
     /// Returns a function's personality and LSDA.

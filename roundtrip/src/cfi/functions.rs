@@ -170,6 +170,11 @@ impl<'a> Functions<'a> {
         &self.unreadable
     }
 
+    /// Visits a section [without unknown instructions](Source::visit_known).
+    pub(super) fn visit_known<'f, V: Visit<'f>>(&'f self, section: usize, visit: V) -> Option<V::Output> {
+        self.sources.get(section).map(|source| source.visit_known(visit))
+    }
+
     /// Visits every section, in order.
     pub(super) fn visit<'f, V: Visit<'f>>(&'f self, visit: impl Fn() -> V) -> Vec<V::Output> {
         self.sources.iter().map(|source| source.visit(visit())).collect()

@@ -5,7 +5,7 @@
 //!
 //! - [`Functions`]: the functions of a file, sorted by address. [`Unreadable`]: the records that gimli cannot read.
 //! - [`Evaluator`]: evaluates a function. It returns an [`Answer`] for each range of PCs, or an [`Unevaluated`].
-//! - `source`, `readable`, `sign_state`, `raw`, `cies`: prepare a section for gimli. `translate`, `expression`: turn gimli's rows into our rows.
+//! - `source`, `readable`, `unknown`, `raw`, `cies`: prepare a section for gimli. `translate`, `expression`: turn gimli's rows into our rows.
 //! - `dispute`: FDEs that start at the same address and disagree.
 //! - [`unjudged()`]: the FDEs that cannot be judged.
 //! - `program`: compares two functions by their bytes. `instructions`: looks at single instructions.
@@ -22,12 +22,12 @@ mod program;
 mod raw;
 mod readable;
 mod record;
-mod sign_state;
 mod source;
 mod storage;
 mod translate;
 mod unevaluated;
 mod unjudged;
+mod unknown;
 
 pub use answer::{Answer, Flags};
 pub use evaluate::{Evaluator, Handler};

@@ -2,10 +2,15 @@
 
 use std::collections::HashSet;
 
+use cfipack_format::Endian;
 use gimli::{EndianSlice, LittleEndian, Reader as _};
 
 pub(super) const NOP: u8 = 0x00;
 pub(super) const RESTORE_EXTENDED: u8 = 0x06;
+/// `DW_CFA_MIPS_advance_loc8`.
+pub(super) const ADVANCE_LOC8: u8 = 0x1d;
+/// `DW_CFA_GNU_negative_offset_extended`.
+pub(super) const NEGATIVE_OFFSET: u8 = 0x2f;
 /// `DW_CFA_AARCH64_set_ra_state`.
 pub(super) const SET_RA_STATE: u8 = 0x2b;
 /// `DW_CFA_AARCH64_negate_ra_state`.
@@ -52,6 +57,32 @@ pub(super) fn filled(at: usize, bytes: &[u8], instruction: &[u8]) -> Patch {
     (at, bytes)
 }
 
+/// Returns the bytes of an instruction of DWARF that means the same as one that DWARF does not define, and is not longer.
+pub(super) fn in_dwarf(instruction: &[u8], endian: Endian) -> Option<Vec<u8>> {
+    match *instruction {
+        [ADVANCE_LOC8, ref delta @ ..] => {
+            let (zeros, delta) = match endian {
+                Endian::Little => (delta.get(4..)?, &delta[..4]),
+                Endian::Big => (&delta[..4], delta.get(4..)?),
+            };
+            // `DW_CFA_advance_loc4`
+            (zeros == [0; 4]).then(|| [&[0x04], delta].concat())
+        }
+        [NEGATIVE_OFFSET, ref operands @ ..] => {
+            let mut rest = EndianSlice::new(operands, LittleEndian);
+            rest.skip_leb128().ok()?;
+            let (register, offset) = operands.split_at(operands.len() - rest.len());
+            let (negated, bits) = (i128::from(rest.read_uleb128().ok()?).wrapping_neg(), 7 * offset.len());
+            // `DW_CFA_offset_extended_sf`, whose operand has the same number of bytes.
+            let mut sf = [&[0x11], register].concat();
+            sf.extend((0..bits).step_by(7).map(|shift| (negated >> shift) as u8 & 0x7f | 0x80));
+            *sf.last_mut()? &= 0x7f;
+            (negated >> (bits - 1) == -1 || negated == 0).then_some(sf)
+        }
+        _ => None,
+    }
+}
+
 /// Returns the instructions of a CIE from its bytes after the CIE pointer.
 pub(super) fn instructions_of_cie(body: &[u8]) -> Option<&[u8]> {
     let mut rest = EndianSlice::new(body, LittleEndian);
@@ -94,8 +125,9 @@ fn instruction_len(bytes: &[u8]) -> gimli::Result<usize> {
         0x02 => (1, 0, false),
         0x03 => (2, 0, false),
         0x04 => (4, 0, false),
+        ADVANCE_LOC8 => (8, 0, false),
         RESTORE_EXTENDED..=0x08 | 0x0d | 0x0e | 0x13 | 0x2e | 0x80..=0xbf => (0, 1, false),
-        0x05 | 0x09 | 0x0c | 0x11 | 0x12 | 0x14 | 0x15 | SET_RA_STATE => (0, 2, false),
+        0x05 | 0x09 | 0x0c | 0x11 | 0x12 | 0x14 | 0x15 | SET_RA_STATE | NEGATIVE_OFFSET => (0, 2, false),
         0x0f => (0, 0, true),
         0x10 | 0x16 => (0, 1, true),
         other => return Err(gimli::Error::UnknownCallFrameInstruction(gimli::DwCfa(other))),

@@ -1,6 +1,7 @@
 //! Prepares a section for gimli: chooses gimli's type for it, and removes parts that gimli refuses without need.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use cfipack_format::Endian;
 use cfipack_format::cfi::{Section, SectionKind};
@@ -10,10 +11,10 @@ use gimli::{
 };
 
 use super::about::{About, Changed};
-use super::raw::{self, Patch, SET_RA_STATE};
+use super::raw::{self, Patch};
 use super::readable::readable;
 use super::record::{Record, records};
-use super::sign_state::SignStates;
+use super::unknown::Unknown;
 
 /// The reader that gimli reads from.
 pub(super) type Reader<'a, E> = EndianSlice<'a, E>;
@@ -28,6 +29,8 @@ pub(super) struct Source<'a> {
     bytes: Cow<'a, [u8]>,
     changed: Vec<Changed>,
     longest_cie: usize,
+    /// The bytes without instructions that gimli does not know, once a function has needed them.
+    known: OnceLock<Box<[u8]>>,
 }
 
 /// Work on a section as gimli reads it. gimli has a type for each kind of section and for each byte order. With these
@@ -55,21 +58,40 @@ impl<'a> Source<'a> {
             }
         }
         let (bytes, changed) = readable(section, &cies);
-        let mut source = Self { section: *section, bytes, changed, longest_cie: longest_cie(section, fdes) };
-        source.rewrite_sign_states();
+        let mut source = Self {
+            section: *section,
+            bytes,
+            changed,
+            longest_cie: longest_cie(section, fdes),
+            known: OnceLock::new(),
+        };
         source.take_out_restores(&cies);
         source
     }
 
     pub(super) fn visit<'f, V: Visit<'f>>(&'f self, visit: V) -> V::Output {
+        self.visit_bytes(visit, &self.bytes)
+    }
+
+    /// Visits the section without the instructions that gimli does not know, as far as others mean the same.
+    pub(super) fn visit_known<'f, V: Visit<'f>>(&'f self, visit: V) -> V::Output {
+        let known = self.known.get_or_init(|| {
+            let mut bytes = Box::from(&*self.bytes);
+            write(&mut bytes, self.visit(Unknown));
+            bytes
+        });
+        self.visit_bytes(visit, known)
+    }
+
+    fn visit_bytes<'f, V: Visit<'f>>(&'f self, visit: V, bytes: &'f [u8]) -> V::Output {
         match self.section.arch.endian() {
-            Endian::Little => self.visit_in(visit, LittleEndian),
-            Endian::Big => self.visit_in(visit, BigEndian),
+            Endian::Little => self.visit_in(visit, bytes, LittleEndian),
+            Endian::Big => self.visit_in(visit, bytes, BigEndian),
         }
     }
 
-    fn about(&self) -> About<'_> {
-        let Self { section, bytes, changed, longest_cie } = self;
+    fn about<'f>(&'f self, bytes: &'f [u8]) -> About<'f> {
+        let Self { section, changed, longest_cie, .. } = self;
         let vendor = if section.arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default };
         let bases = BaseAddresses::default()
             .set_eh_frame(section.address.0)
@@ -78,9 +100,14 @@ impl<'a> Source<'a> {
         About { section, bytes, vendor, bases, changed, longest_cie: *longest_cie }
     }
 
-    fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(&'f self, visit: V, endian: E) -> V::Output {
-        let about = self.about();
-        let About { section, bytes, vendor, .. } = about;
+    fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(
+        &'f self,
+        visit: V,
+        bytes: &'f [u8],
+        endian: E,
+    ) -> V::Output {
+        let about = self.about(bytes);
+        let About { section, vendor, .. } = about;
         let reader = EndianSlice::new(bytes, endian);
         match section.kind {
             SectionKind::EhFrame => {
@@ -110,13 +137,6 @@ fn longest_cie(section: &Section<'_>, fdes: usize) -> usize {
 }
 
 impl Source<'_> {
-    fn rewrite_sign_states(&mut self) {
-        if self.section.arch.is_aarch64() && self.bytes.contains(&SET_RA_STATE) {
-            let patches = self.visit(SignStates);
-            self.write(patches);
-        }
-    }
-
     /// Removes `DW_CFA_restore` from CIEs, because gimli 0.34 refuses it there. gas writes it for a `.cfi_restore`
     /// before a function's first instruction. The instruction restores the CIE's rule for a register. If the CIE has
     /// given the register no rule yet, the instruction changes nothing.
@@ -124,13 +144,15 @@ impl Source<'_> {
         for cie in cies {
             let Some(body) = self.bytes.get(cie.body..cie.end) else { continue };
             let patches = raw::restores_of_cie(body, cie.body);
-            self.write(patches);
+            if !patches.is_empty() {
+                write(self.bytes.to_mut(), patches);
+            }
         }
     }
+}
 
-    fn write(&mut self, patches: Vec<Patch>) {
-        for (at, patch) in patches {
-            self.bytes.to_mut()[at..at + patch.len()].copy_from_slice(&patch);
-        }
+fn write(bytes: &mut [u8], patches: Vec<Patch>) {
+    for (at, patch) in patches {
+        bytes[at..at + patch.len()].copy_from_slice(&patch);
     }
 }

@@ -1,52 +1,25 @@
-//! Prints the row that gimli has for an address: `cfa=r7+64 3=c-16 16=c-8`, or the error.
+//! Runs a reader of CFI that is a crate.
 //!
-//!     gimli-row FILE OFFSET SIZE ADDRESS PC MACHINE      of the section in the file, its address in memory, and the address
+//!     reader-crates gimli FILE OFFSET SIZE ADDRESS PC MACHINE     prints the row of an address
+//!     reader-crates framehop FILE PID RBP SECTION...              walks a stopped process, and prints its frames' addresses
+//!     reader-crates symbolic FILE                                 prints the rows of a file, as Breakpad writes them
 
-use gimli::{
-    BaseAddresses, CfaRule, EhFrame, LittleEndian, RegisterRule, UnwindContext, UnwindSection, Vendor,
-};
+mod framehop_walk;
+mod gimli_row;
+mod symbolic_rows;
 
 fn main() {
-    let words: Vec<String> = std::env::args().collect();
-    let numbers: Vec<u64> = words[2..6].iter().map(|word| word.parse().expect("a decimal number")).collect();
-    let file = std::fs::read(&words[1]).expect("a file");
-    let bytes = &file[numbers[0] as usize..][..numbers[1] as usize];
-    let vendor = if words[6] == "aarch64" { Vendor::AArch64 } else { Vendor::Default };
-    match row(bytes, vendor, numbers[2], numbers[3]) {
-        Ok(row) => println!("{row}"),
-        Err(error) => {
-            println!("{error:?}");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let printed = match words[0].as_str() {
+        "gimli" => gimli_row::run(&words[1..]),
+        "framehop" => framehop_walk::run(&words[1..]),
+        _ => symbolic_rows::run(&words[1..]),
+    };
+    match printed {
+        Ok(text) => println!("{text}"),
+        Err(text) => {
+            println!("{text}");
             std::process::exit(1);
         }
-    }
-}
-
-/// Returns the row as gimli's search of the whole section finds it.
-fn row(bytes: &[u8], vendor: Vendor, address: u64, pc: u64) -> gimli::Result<String> {
-    let mut section = EhFrame::new(bytes, LittleEndian);
-    section.set_address_size(8);
-    section.set_vendor(vendor);
-    let bases = BaseAddresses::default().set_eh_frame(address);
-    let mut context = UnwindContext::new();
-    let row = section.unwind_info_for_address(&bases, &mut context, pc, EhFrame::cie_from_offset)?;
-    let cfa = match row.cfa() {
-        CfaRule::RegisterAndOffset { register, offset } => format!("r{}{offset:+}", register.0),
-        CfaRule::Expression(_) => "exp".to_owned(),
-    };
-    let rules = row.registers().map(|(register, rule)| format!(" {}={}", register.0, shown(rule)));
-    Ok(format!("cfa={cfa}{}", rules.collect::<String>()))
-}
-
-/// Returns a rule in the form of the table's program.
-fn shown(rule: &RegisterRule<usize>) -> String {
-    match rule {
-        RegisterRule::Undefined => "u".to_owned(),
-        RegisterRule::SameValue => "s".to_owned(),
-        RegisterRule::Offset(offset) => format!("c{offset:+}"),
-        RegisterRule::ValOffset(offset) => format!("v{offset:+}"),
-        RegisterRule::Register(register) => format!("r{}", register.0),
-        RegisterRule::Expression(_) => "exp".to_owned(),
-        RegisterRule::ValExpression(_) => "vexp".to_owned(),
-        other => format!("{other:?}"),
     }
 }

@@ -18,7 +18,7 @@ use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
 use self::embed::Conversions;
-use crate::conversion::{self, Conversion, Outside, TableOptions};
+use crate::conversion::{self, Conversion, TableOptions};
 use crate::io::absent;
 use crate::io::check;
 use crate::io::debug_file::{DebugFile, DebugFileJson, DebugFileOption};
@@ -296,11 +296,9 @@ impl<'s, 'a> Summary<'s, 'a> {
         if let Some(line) = excluded::line(&self.excluded) {
             writeln!(text, "{line}")?;
         }
-        let Outside { converted, omitted } = self.conversion.outside_dwarf;
-        if converted + omitted != 0 {
-            let all = Number(converted + omitted, "function");
-            let parts = [("converted", converted), ("omitted", omitted)];
-            writeln!(text, "  CFI not defined by DWARF: {all}{}", Counts(&parts))?;
+        if self.conversion.outside_dwarf != 0 {
+            let omitted = Number(self.conversion.outside_dwarf, "function");
+            writeln!(text, "  CFI not defined by DWARF: {omitted} omitted")?;
         }
         let (sframe, cfi) = (self.bytes.len().to_u64(), &self.cfi);
         write!(text, "  .sframe: {}", Number(sframe, "byte"))?;
@@ -380,7 +378,8 @@ pub struct SummaryJson<'r> {
     converted: u64,
     omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
-    outside_dwarf: Outside,
+    /// The number of omitted functions whose CFI DWARF does not define, and of FDEs that cannot be read.
+    outside_dwarf: u64,
     ambiguous: u64,
     /// The functions that no CFI covers, if `--synthesize` is given. The other counts do not include them.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -64,13 +64,8 @@ impl<'a> Cies<'a> {
             self.last = last;
         } else if self.numbered.len() < MAX_CIES {
             let (own, arch, info) = (self.numbered.len() as u8, function.arch(), flags(&cie, version));
-            // Functions of a CIE with instructions outside DWARF are counted, so they are not common.
-            let common = match interpreter.run_cie(function) {
-                Ok(state) if !interpreter.met_outside_dwarf() => {
-                    CommonCie::new(own, &cie, &state, arch, info)
-                }
-                _ => None,
-            };
+            let state = interpreter.run_cie(function).ok();
+            let common = state.and_then(|state| CommonCie::new(own, &cie, &state, arch, info));
             let same = self.numbered.iter().find(|other| match (&other.common, &common) {
                 (Some(other), Some(common)) => other.means_the_same(common),
                 _ => false,

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::Reason;
-use crate::sframe::builder::{Builder, UndefinedCfi};
+use crate::sframe::builder::Builder;
 use crate::sframe::draft::Draft;
 use cfipack_format::pool::Pool;
 
@@ -29,12 +29,9 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// The errors of [`absorb`](Self::absorb).
     pub fn absorb_all(&mut self, shards: Vec<Self>, pool: &dyn Pool) -> Result<(), Reason> {
-        let undefined: Vec<_> = shards.iter().map(|shard| shard.undefined_cfi).collect();
+        let undefined_cfi: u64 = shards.iter().map(|shard| shard.undefined_cfi).sum();
         self.draft.absorb(shards.into_iter().map(|shard| shard.draft).collect(), pool)?;
-        for UndefinedCfi { added, refused } in undefined {
-            self.undefined_cfi.added += added;
-            self.undefined_cfi.refused += refused;
-        }
+        self.undefined_cfi += undefined_cfi;
         Ok(())
     }
 }

@@ -1,17 +1,20 @@
-//! Rewrites `DW_CFA_AARCH64_set_ra_state`, which gimli 0.34 does not know.
+//! Rewrites the instructions that other readers know and gimli 0.34 does not: two [that DWARF does not define](in_dwarf),
+//! and `DW_CFA_AARCH64_set_ra_state`.
 //!
-//! The instruction sets the state of the return address's signature: 0 is not signed, 1 is signed with the stack
+//! The latter sets the state of the return address's signature: 0 is not signed, 1 is signed with the stack
 //! pointer. It takes at least three bytes, and other instructions for the state fit into them. In an FDE,
 //! `DW_CFA_restore_extended` goes back to the CIE's state, and `DW_CFA_AARCH64_negate_ra_state` makes the other state
 //! of it. `DW_CFA_nop` fills the rest. An instruction with another state stays, and gimli refuses its function.
 
+use cfipack_format::Arch;
 use gimli::{AArch64, Endianity, UnwindOffset, UnwindSection};
 
 use super::about::About;
 use super::cies::Cies;
 use super::program::Head;
 use super::raw::{
-    NEGATE_RA_STATE, NOP, Patch, RESTORE_EXTENDED, SET_RA_STATE, filled, instructions_of_cie, register, split,
+    ADVANCE_LOC8, NEGATE_RA_STATE, NEGATIVE_OFFSET, NOP, Patch, RESTORE_EXTENDED, SET_RA_STATE, filled,
+    in_dwarf, instructions_of_cie, register, split,
 };
 use super::record::{Record, record_at, records};
 use super::source::{Cie, Reader, Visit};
@@ -20,9 +23,9 @@ use super::source::{Cie, Reader, Visit};
 const STATE: u8 = AArch64::RA_SIGN_STATE.0 as u8;
 
 /// Finds the instructions, and the bytes to write over them.
-pub(super) struct SignStates;
+pub(super) struct Unknown;
 
-impl<'f> Visit<'f> for SignStates {
+impl<'f> Visit<'f> for Unknown {
     type Output = Vec<Patch>;
 
     fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
@@ -33,7 +36,7 @@ impl<'f> Visit<'f> for SignStates {
         let (mut patches, mut cies) = (Vec::new(), Cies::new());
         for record in records(about.section) {
             let Some(body) = about.bytes.get(record.body..record.end) else { continue };
-            if !body.contains(&SET_RA_STATE) {
+            if !body.iter().any(|byte| matches!(*byte, ADVANCE_LOC8 | SET_RA_STATE | NEGATIVE_OFFSET)) {
                 continue;
             }
             let cie = if record.is_cie {
@@ -57,9 +60,10 @@ impl<'f> Visit<'f> for SignStates {
     }
 }
 
-/// The state of the signature after the instructions of a CIE.
+/// A CIE, and the state of the signature after its instructions.
 struct CieState {
     head: Head,
+    arch: Arch,
     is_signed: bool,
     /// The bytes to write over instructions of the CIE itself.
     patches: Vec<Patch>,
@@ -71,14 +75,20 @@ impl CieState {
         let record = record_at(about.section, cie.offset())??;
         let body = about.bytes.get(record.body..record.end)?;
         let instructions = instructions_of_cie(body)?;
-        let mut state = Self { head: Head::of_fdes(cie, about)?, is_signed: false, patches: Vec::new() };
+        let (head, arch) = (Head::of_fdes(cie, about)?, about.section.arch);
+        let mut state = Self { head, arch, is_signed: false, patches: Vec::new() };
         for (at, instruction) in split(instructions) {
+            let at = record.end - instructions.len() + at;
             match *instruction {
+                [ADVANCE_LOC8 | NEGATIVE_OFFSET, ..] => {
+                    let known = in_dwarf(instruction, arch.endian());
+                    state.patches.extend(known.map(|known| filled(at, &known, instruction)));
+                }
+                _ if !arch.is_aarch64() => {}
                 [SET_RA_STATE, wanted @ (0 | 1), ..] => {
                     let is_wanted = state.is_signed == (wanted != 0);
                     let first = if is_wanted { NOP } else { NEGATE_RA_STATE };
                     state.is_signed = wanted != 0;
-                    let at = record.end - instructions.len() + at;
                     state.patches.push(filled(at, &[first], instruction));
                 }
                 [NEGATE_RA_STATE] => state.is_signed = !state.is_signed,
@@ -95,11 +105,15 @@ impl CieState {
     fn patches_of_fde(&self, record: &Record, instructions: &[u8]) -> Vec<Patch> {
         let mut patches = Vec::new();
         for (at, instruction) in split(instructions) {
-            if let [SET_RA_STATE, wanted @ (0 | 1), ..] = *instruction {
-                let last = if (wanted != 0) == self.is_signed { NOP } else { NEGATE_RA_STATE };
-                let at = record.end - instructions.len() + at;
-                patches.push(filled(at, &[RESTORE_EXTENDED, STATE, last], instruction));
-            }
+            let known = match *instruction {
+                [SET_RA_STATE, wanted @ (0 | 1), ..] if self.arch.is_aarch64() => {
+                    let last = if (wanted != 0) == self.is_signed { NOP } else { NEGATE_RA_STATE };
+                    Some(vec![RESTORE_EXTENDED, STATE, last])
+                }
+                _ => in_dwarf(instruction, self.arch.endian()),
+            };
+            let at = record.end - instructions.len() + at;
+            patches.extend(known.map(|known| filled(at, &known, instruction)));
         }
         patches
     }
