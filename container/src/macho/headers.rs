@@ -9,6 +9,7 @@ use object::macho::{self, CpuType, FileType, MachHeader32, MachHeader64, Section
 use object::read::macho::{MachHeader, Section as SectionHeader, Segment as _};
 
 use super::kinds;
+use super::labels::Labels;
 use super::range::range;
 use super::symbols::SymbolTable;
 use crate::error::{Error, SectionName};
@@ -30,6 +31,8 @@ pub struct Headers<'a> {
     pub symbols: SymbolTable<'a>,
     /// The address of the Mach-O header, which is the start of `__TEXT`. It is 0 in a relocatable object.
     pub base: Address,
+    /// The flags of the Mach-O header.
+    pub flags: u32,
     /// The list in `LC_FUNCTION_STARTS`, after its offset in the file.
     pub function_starts: Option<(u64, &'a [u8])>,
 }
@@ -83,6 +86,7 @@ impl<'a> Headers<'a> {
             sections: Vec::new(),
             symbols: SymbolTable::default(),
             base: Address(0),
+            flags: header.flags(LE).0,
             function_starts: None,
         };
         file.read_commands(header)?;
@@ -114,6 +118,11 @@ impl<'a> Headers<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Reads the symbols that divide the sections of a relocatable object.
+    pub fn labels(&self) -> Labels<'_, 'a> {
+        Labels::new(self)
     }
 
     /// Returns the index of the first section with a name, in any segment.

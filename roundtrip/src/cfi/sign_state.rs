@@ -1,17 +1,23 @@
-//! Rewrites `DW_CFA_AARCH64_set_ra_state`, which gimli 0.34 does not know.
+//! Rewrites `DW_CFA_AARCH64_set_ra_state` and `DW_CFA_AARCH64_negate_ra_state_with_pc`, which gimli 0.34 does not know.
 //!
-//! The instruction sets the state of the return address's signature: 0 is not signed, 1 is signed with the stack
+//! The first instruction sets the state of the return address's signature: 0 is not signed, 1 is signed with the stack
 //! pointer. It takes at least three bytes, and other instructions for the state fit into them. In an FDE,
 //! `DW_CFA_restore_extended` goes back to the CIE's state, and `DW_CFA_AARCH64_negate_ra_state` makes the other state
 //! of it. `DW_CFA_nop` fills the rest. An instruction with another state stays, and gimli refuses its function.
+//!
+//! The second instruction changes the state like `DW_CFA_AARCH64_negate_ra_state`, and the signature has the address of
+//! the instruction before. It is rewritten if the function has no other instruction for the state, and only one address
+//! for its signature.
 
+use cfipack_format::Endian;
 use gimli::{AArch64, Endianity, UnwindOffset, UnwindSection};
 
-use super::about::About;
+use super::about::{About, Signing};
 use super::cies::Cies;
 use super::program::Head;
 use super::raw::{
-    NEGATE_RA_STATE, NOP, Patch, RESTORE_EXTENDED, SET_RA_STATE, filled, instructions_of_cie, register, split,
+    NEGATE_RA_STATE, NEGATE_RA_STATE_WITH_PC, NOP, Patch, RESTORE_EXTENDED, SET_RA_STATE, filled,
+    instructions_of_cie, register, split,
 };
 use super::record::{Record, record_at, records};
 use super::source::{Cie, Reader, Visit};
@@ -23,17 +29,18 @@ const STATE: u8 = AArch64::RA_SIGN_STATE.0 as u8;
 pub(super) struct SignStates;
 
 impl<'f> Visit<'f> for SignStates {
-    type Output = Vec<Patch>;
+    type Output = (Vec<Patch>, Vec<Signing>);
 
     fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
         self,
         section: S,
         about: About<'f>,
-    ) -> Vec<Patch> {
-        let (mut patches, mut cies) = (Vec::new(), Cies::new());
+    ) -> Self::Output {
+        let (mut patches, mut signings, mut cies) = (Vec::new(), Vec::new(), Cies::new());
         for record in records(about.section) {
             let Some(body) = about.bytes.get(record.body..record.end) else { continue };
-            if !body.contains(&SET_RA_STATE) {
+            let with_pc = body.contains(&NEGATE_RA_STATE_WITH_PC);
+            if !with_pc && !body.contains(&SET_RA_STATE) {
                 continue;
             }
             let cie = if record.is_cie {
@@ -51,9 +58,13 @@ impl<'f> Visit<'f> for SignStates {
                 patches.extend_from_slice(&state.patches);
             } else if let Some(instructions) = state.head.instructions(body) {
                 patches.extend(state.patches_of_fde(&record, instructions));
+                if with_pc && let Some((offset, found)) = state.signing_of_fde(&record, instructions) {
+                    signings.push(Signing { fde: record.offset, offset });
+                    patches.extend(found);
+                }
             }
         }
-        patches
+        (patches, signings)
     }
 }
 
@@ -61,6 +72,9 @@ impl<'f> Visit<'f> for SignStates {
 struct CieState {
     head: Head,
     is_signed: bool,
+    /// The factor of advances, in bytes.
+    code_alignment: u64,
+    endian: Endian,
     /// The bytes to write over instructions of the CIE itself.
     patches: Vec<Patch>,
 }
@@ -71,7 +85,9 @@ impl CieState {
         let record = record_at(about.section, cie.offset())??;
         let body = about.bytes.get(record.body..record.end)?;
         let instructions = instructions_of_cie(body)?;
-        let mut state = Self { head: Head::of_fdes(cie, about)?, is_signed: false, patches: Vec::new() };
+        let (code_alignment, endian) = (cie.code_alignment_factor(), about.section.arch.endian());
+        let head = Head::of_fdes(cie, about)?;
+        let mut state = Self { head, is_signed: false, code_alignment, endian, patches: Vec::new() };
         for (at, instruction) in split(instructions) {
             match *instruction {
                 [SET_RA_STATE, wanted @ (0 | 1), ..] => {
@@ -83,7 +99,7 @@ impl CieState {
                 }
                 [NEGATE_RA_STATE] => state.is_signed = !state.is_signed,
                 // Instructions that remember and restore states, and rules for the pseudo register.
-                [0x0a | 0x0b] => return None,
+                [0x0a | 0x0b | NEGATE_RA_STATE_WITH_PC] => return None,
                 _ if register(instruction) == Some(STATE.into()) => return None,
                 _ => {}
             }
@@ -102,5 +118,49 @@ impl CieState {
             }
         }
         patches
+    }
+
+    /// Returns the offset from the function's start of the only instruction that signs with its address, and the bytes
+    /// to write over the instructions of an FDE for it.
+    fn signing_of_fde(&self, record: &Record, instructions: &[u8]) -> Option<(u64, Vec<Patch>)> {
+        let (mut patches, mut remembered) = (Vec::new(), Vec::new());
+        let (mut location, mut signed_at, mut is_signed, mut end) = (0_u64, None, self.is_signed, 0);
+        for (at, instruction) in split(instructions) {
+            end = at + instruction.len();
+            match *instruction {
+                [first @ 0x40..=0x7f] => {
+                    location =
+                        location.checked_add(self.code_alignment.checked_mul((first & 0x3f).into())?)?;
+                }
+                [0x02..=0x04, ref delta @ ..] => {
+                    let delta = self.number(delta);
+                    location = location.checked_add(self.code_alignment.checked_mul(delta)?)?;
+                }
+                [0x0a] => remembered.push(is_signed),
+                [0x0b] => is_signed = remembered.pop()?,
+                [NEGATE_RA_STATE_WITH_PC] => {
+                    is_signed = !is_signed;
+                    if is_signed && *signed_at.get_or_insert(location) != location {
+                        return None;
+                    }
+                    let at = record.end - instructions.len() + at;
+                    patches.push(filled(at, &[NEGATE_RA_STATE], instruction));
+                }
+                [SET_RA_STATE | NEGATE_RA_STATE, ..] => return None,
+                _ if register(instruction) == Some(STATE.into()) => return None,
+                _ => {}
+            }
+        }
+        let offset = signed_at?.checked_sub(4).filter(|_| end == instructions.len())?;
+        Some((offset, patches))
+    }
+
+    /// Reads the operand of an advance.
+    fn number(&self, bytes: &[u8]) -> u64 {
+        let join = |number, &byte: &u8| number << 8 | u64::from(byte);
+        match self.endian {
+            Endian::Little => bytes.iter().rfold(0, join),
+            Endian::Big => bytes.iter().fold(0, join),
+        }
     }
 }

@@ -9,8 +9,8 @@ use gimli::{
     Vendor,
 };
 
-use super::about::{About, Changed};
-use super::raw::{self, Patch, SET_RA_STATE};
+use super::about::{About, Changed, Signing};
+use super::raw::{self, NEGATE_RA_STATE_WITH_PC, Patch, SET_RA_STATE};
 use super::readable::readable;
 use super::record::{Record, records};
 use super::sign_state::SignStates;
@@ -27,6 +27,7 @@ pub(super) struct Source<'a> {
     section: Section<'a>,
     bytes: Cow<'a, [u8]>,
     changed: Vec<Changed>,
+    signings: Vec<Signing>,
     longest_cie: usize,
 }
 
@@ -55,7 +56,8 @@ impl<'a> Source<'a> {
             }
         }
         let (bytes, changed) = readable(section, &cies);
-        let mut source = Self { section: *section, bytes, changed, longest_cie: longest_cie(section, fdes) };
+        let (signings, longest_cie) = (Vec::new(), longest_cie(section, fdes));
+        let mut source = Self { section: *section, bytes, changed, signings, longest_cie };
         source.rewrite_sign_states();
         source.take_out_restores(&cies);
         source
@@ -69,13 +71,13 @@ impl<'a> Source<'a> {
     }
 
     fn about(&self) -> About<'_> {
-        let Self { section, bytes, changed, longest_cie } = self;
+        let Self { section, bytes, changed, signings, longest_cie } = self;
         let vendor = if section.arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default };
         let bases = BaseAddresses::default()
             .set_eh_frame(section.address.0)
             .set_text(section.text.0)
             .set_got(section.data.0);
-        About { section, bytes, vendor, bases, changed, longest_cie: *longest_cie }
+        About { section, bytes, vendor, bases, changed, signings, longest_cie: *longest_cie }
     }
 
     fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(&'f self, visit: V, endian: E) -> V::Output {
@@ -111,8 +113,10 @@ fn longest_cie(section: &Section<'_>, fdes: usize) -> usize {
 
 impl Source<'_> {
     fn rewrite_sign_states(&mut self) {
-        if self.section.arch.is_aarch64() && self.bytes.contains(&SET_RA_STATE) {
-            let patches = self.visit(SignStates);
+        let is_any = |byte: &u8| [SET_RA_STATE, NEGATE_RA_STATE_WITH_PC].contains(byte);
+        if self.section.arch.is_aarch64() && self.bytes.iter().any(is_any) {
+            let (patches, signings) = self.visit(SignStates);
+            self.signings = signings;
             self.write(patches);
         }
     }
