@@ -126,7 +126,7 @@ impl Judgement {
         let (inside, other): (Vec<&Violation>, Vec<_>) =
             broken.partition(|broken| matches!(broken, Violation::SymbolInside { .. }));
         for (findings, list) in [(&mut self.with_symbols, inside), (&mut self.other, other)] {
-            findings.add(list.len(), list.iter().map(|broken| place.line(broken)));
+            findings.add(list.len(), list.iter().map(|broken| place.rule(broken)));
         }
     }
 }
@@ -158,6 +158,16 @@ impl<'p, 'a> Place<'p, 'a> {
         self.member.map_or_else(|| words.to_string(), |name| format!("{}: {words}", Escaped(name)))
     }
 
+    /// Describes a rule that is broken.
+    fn rule(&self, broken: &Violation) -> String {
+        let function = match broken {
+            Violation::SymbolInside { function, .. } => Some(*function),
+            _ => broken.function_of_row(),
+        };
+        let place = function.map_or_else(String::new, |at| self.places.name(Address(at.0.into())) + ": ");
+        self.line(format_args!("{place}__compact_unwind: {broken}"))
+    }
+
     /// Describes the differences and broken rules of functions.
     fn faults<'f>(
         &'f self,
@@ -169,11 +179,11 @@ impl<'p, 'a> Place<'p, 'a> {
         let differences =
             differences.map(|found| self.line(format_args!("{}: {found}", self.places.name(found.start))));
         let broken = verdict.broken.iter().filter(|broken| !broken.is_warning());
-        let broken = broken.filter_map(move |broken| {
-            let function = Address(broken.function_of_row()?.0.into());
-            let place = functions.contains(&function).then(|| self.places.name(function))?;
-            Some(self.line(format_args!("{place}: __compact_unwind: {broken}")))
+        let broken = broken.filter(|broken| {
+            let function = broken.function_of_row();
+            function.is_some_and(|function| functions.contains(&Address(function.0.into())))
         });
+        let broken = broken.map(|broken| self.rule(broken));
         differences.chain(broken)
     }
 }
