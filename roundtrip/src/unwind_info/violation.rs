@@ -313,7 +313,12 @@ cfipack_format::messages! {
         /// A function of an object has a symbol inside that has no row. ld64.lld takes the symbol for a function without
         /// unwind information. A symbol at the function's start does the same if it belongs to the code before.
         #[error(
-            "function {function}: the symbol at {symbol} has no row, and ld64.lld gives the code from there no unwind information"
+            "function {function}: {symbol}, and ld64.lld gives the code from there no unwind information",
+            symbol = if symbol == function {
+                "a second symbol at its start belongs to the code before".to_owned()
+            } else {
+                format!("the symbol at {symbol} has no row")
+            }
         )]
         SymbolInside {
             /// The function's address.
