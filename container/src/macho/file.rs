@@ -72,7 +72,7 @@ impl<'a> MachO<'a> {
 
     /// Reads the symbols that divide the sections of a relocatable object.
     pub fn labels(&self) -> Labels<'_, 'a> {
-        self.headers.labels()
+        Labels::new(&self.headers)
     }
 
     /// Returns the section that contains an address, or ends there if no other section starts there.

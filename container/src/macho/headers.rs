@@ -9,7 +9,6 @@ use object::macho::{self, CpuType, FileType, MachHeader32, MachHeader64, Section
 use object::read::macho::{MachHeader, Section as SectionHeader, Segment as _};
 
 use super::kinds;
-use super::labels::Labels;
 use super::range::range;
 use super::symbols::SymbolTable;
 use crate::error::{Error, SectionName};
@@ -118,11 +117,6 @@ impl<'a> Headers<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Reads the symbols that divide the sections of a relocatable object.
-    pub fn labels(&self) -> Labels<'_, 'a> {
-        Labels::new(self)
     }
 
     /// Returns the index of the first section with a name, in any segment.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use cfipack_container::raw::macho::Headers;
-use cfipack_container::{Error, File, Kind, Labels, Section, SectionName};
+use cfipack_container::{Error, File, Kind, Section, SectionName};
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, SectionOffset};
@@ -80,11 +80,6 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
         }
         let relocations = Relocations::read(file, section.as_ref().and_then(|section| section.index))?;
         Ok(Self { file, commands, section, relocations })
-    }
-
-    /// Returns the symbols that divide the object's sections.
-    pub fn labels(&self) -> Labels<'f, 'a> {
-        self.file.labels()
     }
 
     /// Returns whether a symbol is the same as symbols of its name in other objects.

@@ -156,9 +156,11 @@ impl Objects {
         faulty: &BTreeSet<Address>,
         undivided: &BTreeSet<Address>,
     ) -> anyhow::Result<Option<(Plan, Rewrite<'a>)>> {
-        let Some(editor) = CompactUnwindEditor::of(file)? else { return Ok(None) };
+        let (Some(editor), Some(macho)) = (CompactUnwindEditor::of(file)?, file.as_macho()) else {
+            return Ok(None);
+        };
         let request = Request { wishes, object: self.first + self.count, faulty, undivided };
-        let plan = Plan::for_object(file, &editor, &request, &mut self.personalities)?;
+        let plan = Plan::for_object(file, &editor, macho.labels(), &request, &mut self.personalities)?;
         let rewrite = editor.rewrite(&plan.edits)?;
         Ok(Some((plan, rewrite)))
     }

@@ -35,7 +35,7 @@ encoding that restores what the CFI restores, in the body of the function and at
 call, where there is one. FDEs stay in the object: ld64.lld removes those of functions with
 compact rows. The price: such a row is not exact in prologues and epilogues, where the FDE
 was; the summary counts these PCs. Rows that contradict the CFI, or break a rule of linkers,
-are reported; --repair replaces them. The exit status is 1 if verify finds a fault in OUT.
+are reported; --repair replaces them.
 
 A linked file can have three personalities. --personality restricts the change to those
 named, if the objects of a link have more.

@@ -77,6 +77,7 @@ impl Plan {
     pub fn for_object<'a>(
         file: &File<'a>,
         editor: &CompactUnwindEditor<'_, 'a>,
+        labels: Labels<'_, 'a>,
         request: &Request<'_>,
         personalities: &mut Personalities,
     ) -> anyhow::Result<Self> {
