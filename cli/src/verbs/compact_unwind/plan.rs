@@ -92,7 +92,7 @@ impl Plan {
         let mut planner = Planner {
             arch: file.arch(),
             editor,
-            labels: editor.labels(),
+            labels,
             rows,
             starts: HashMap::new(),
             request,
