@@ -61,7 +61,7 @@ impl<'a> Rows<'a> {
                 found.push(Violation::RowLsda { offset, function, encoding });
             }
         }
-        let mut sorted: Vec<_> = self.rows.iter().copied().collect();
+        let mut sorted = self.rows.to_vec();
         sorted.sort_by_key(|(_, row)| (row.start, row.end));
         self.check_overlaps(&sorted, &mut found);
         self.check_ranges(&sorted, &functions, &mut found);
