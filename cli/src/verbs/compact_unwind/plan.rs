@@ -277,7 +277,7 @@ impl<'a> Planner<'_, 'a> {
         }
         let length = u32::try_from(function.size).map_err(|_| "function-size")?;
         let is_alone = lsda.is_none() && function.cie.personality.is_none();
-        if !symbols.is_empty() && !(is_alone && self.may_divide(start, &symbols, encoding)) {
+        if !(symbols.is_empty() || is_alone && self.may_divide(start, &symbols, encoding)) {
             return Err("symbol-inside");
         }
         let personality = self.personality(function, relocations)?;
