@@ -54,6 +54,7 @@ pub use file::File;
 pub use kind::Kind;
 pub use macho::compact_unwind::{CompactUnwind, CompactUnwindRow, Referent};
 pub use macho::file::MachO;
+pub use macho::labels::Labels;
 pub use magic::has_known_magic;
 pub use relocation::Relocation;
 pub use section::{CallFrameSection, Location, Section};

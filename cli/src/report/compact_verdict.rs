@@ -1,14 +1,16 @@
 //! Compares `__unwind_info` and `__compact_unwind` with the CFI and with the rules of their readers, and prints the
 //! verdict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use cfipack_container::{File, Kind};
-use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
+use cfipack_format::{Address, SectionOffset};
 use cfipack_roundtrip::Options;
-use cfipack_roundtrip::unwind_info::{Code, Image, Report, Table, Violation, verify, violations};
+use cfipack_roundtrip::unwind_info::{
+    Code, Entry, Image, Report, Rows, Table, Violation, verify, violations,
+};
 use serde::{Serialize, Serializer};
 
 use crate::compact::source::function_starts;
@@ -52,6 +54,21 @@ pub fn of_table(
     Ok(violations(section, &image))
 }
 
+/// Verifies the rows of an object against its CFI and against the rules that linkers rely on. Functions without a row are
+/// in DWARF mode.
+pub fn of_rows(file: &File<'_>, rows: &[(SectionOffset, Entry)]) -> anyhow::Result<Verdict> {
+    let code = file.code_sections()?;
+    let code = Code::new(code.iter().map(|section| (section.address, &section.bytes[..])));
+    let entries = rows.iter().map(|row| row.1).collect();
+    let report = of_file(file, &Table::of_object(file.arch(), entries, code.clone()))?;
+    let sections = file.call_frame_sections()?;
+    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+    let labels = file.as_macho().map(|macho| macho.labels());
+    let symbols = |start, end| labels.as_ref().map_or_else(Vec::new, |labels| labels.within(start, end));
+    let rows = Rows::new(file.arch(), rows, &code).with_cfi(&cfi).with_symbols(&symbols);
+    Ok(Verdict { report, broken: rows.violations() })
+}
+
 /// The verdict on a table: it is compared with the CFI, and its readers' rules are checked.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -69,6 +86,20 @@ impl Verdict {
     /// Returns whether everything is judged and correct, and no rule is broken that a reader relies on.
     pub fn is_good(&self) -> bool {
         self.report.is_complete() && self.broken.iter().all(Violation::is_warning)
+    }
+
+    /// Returns whether the table is good, and was compared with the CFI, if there is any. Linkers remove the FDEs of
+    /// functions with compact entries, so a file may have none. The rules are checked all the same.
+    pub fn passes(&self) -> bool {
+        self.is_good() && (self.report.pcs_compared() != 0 || self.report.functions == 0)
+    }
+
+    /// Returns the functions that the table does not describe as their CFI does, and the functions of rows that break a
+    /// rule.
+    pub fn faulty(&self) -> BTreeSet<Address> {
+        let of_rules = self.broken.iter().filter(|violation| !violation.is_warning());
+        let of_rules = of_rules.filter_map(Violation::function_of_row).map(|at| Address(at.0.into()));
+        self.report.contradicted.iter().copied().chain(of_rules).collect()
     }
 }
 

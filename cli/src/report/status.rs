@@ -66,7 +66,7 @@ functions with compact rows; the file's table has functions after its sentinel,
 where no reader finds them, and they are omitted; --verify does not pass, as with
 verify; with --strict, a warning",
     ),
-    ("compact-unwind", "a row contradicts the CFI, after the change too"),
+    ("compact-unwind", "verify of the changed objects would end with 1"),
     ("annotate", "with --strict, a function is omitted"),
 ];
 

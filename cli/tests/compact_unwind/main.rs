@@ -11,3 +11,4 @@ mod programs;
 mod real_libraries;
 mod refused;
 mod structure;
+mod verified;

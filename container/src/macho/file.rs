@@ -7,6 +7,7 @@ use object::macho;
 
 use super::compact_unwind::CompactUnwind;
 use super::headers::Headers;
+use super::labels::Labels;
 use super::relocate;
 use crate::error::Error;
 use crate::kind::Kind;
@@ -67,6 +68,11 @@ impl<'a> MachO<'a> {
     /// Fails if the section or its relocations are damaged.
     pub fn compact_unwind(&self) -> Result<Option<CompactUnwind<'a>>, Error> {
         self.headers.compact_unwind()
+    }
+
+    /// Reads the symbols that divide the sections of a relocatable object.
+    pub fn labels(&self) -> Labels<'_, 'a> {
+        Labels::new(&self.headers)
     }
 
     /// Returns the section that contains an address, or ends there if no other section starts there.

@@ -30,6 +30,8 @@ pub struct Headers<'a> {
     pub symbols: SymbolTable<'a>,
     /// The address of the Mach-O header, which is the start of `__TEXT`. It is 0 in a relocatable object.
     pub base: Address,
+    /// The flags of the Mach-O header.
+    pub flags: u32,
     /// The list in `LC_FUNCTION_STARTS`, after its offset in the file.
     pub function_starts: Option<(u64, &'a [u8])>,
 }
@@ -83,6 +85,7 @@ impl<'a> Headers<'a> {
             sections: Vec::new(),
             symbols: SymbolTable::default(),
             base: Address(0),
+            flags: header.flags(LE).0,
             function_starts: None,
         };
         file.read_commands(header)?;

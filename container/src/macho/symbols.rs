@@ -46,16 +46,16 @@ impl<'a> Symbol<'a> {
         names::text(self.name)
     }
 
-    /// Returns whether the symbol starts a subsection of its section. An alternative entry (`N_ALT_ENTRY`) does not.
-    /// Neither does an assembler label (`L…`, `l…`): ld64.lld takes it as a part of the code before it.
+    /// Returns whether the symbol starts a subsection of its section. An alternative entry does not. Neither does an
+    /// assembler label (`L…`, `l…`): ld64.lld takes it as a part of the code before it.
     pub fn starts_subsection(&self) -> bool {
-        self.description & N_ALT_ENTRY.0 == 0 && self.is_entry()
+        let is_label = self.name.starts_with(b"L") || self.name.starts_with(b"l");
+        self.is_real && !is_label && !self.is_alternative()
     }
 
-    /// Returns whether linkers take the symbol for a function if it is in code: a symbol that is no assembler label.
-    /// They do so for an alternative entry too.
-    pub fn is_entry(&self) -> bool {
-        self.is_real && !self.name.starts_with(b"L") && !self.name.starts_with(b"l")
+    /// Returns whether the symbol is an alternative entry (`N_ALT_ENTRY`): a part of the code before it.
+    pub fn is_alternative(&self) -> bool {
+        self.description & N_ALT_ENTRY.0 != 0
     }
 }
 

@@ -31,10 +31,6 @@ pub struct CompactUnwindEditor<'f, 'a> {
     /// The section, if the object has it.
     pub(super) section: Option<Section<'a>>,
     pub(super) relocations: Relocations,
-    /// The addresses at which symbols divide sections, sorted. Each has the index of its section, from 0.
-    starts: Vec<(usize, Address)>,
-    /// The addresses of alternative entries, which do not divide sections, sorted like `starts`.
-    alternatives: Vec<(usize, Address)>,
 }
 
 /// The unwinding of a function, as a row of `__compact_unwind` should describe it.
@@ -83,52 +79,8 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
             return Err(Error::Table { what: "__compact_unwind", offset, value });
         }
         let relocations = Relocations::read(file, section.as_ref().and_then(|section| section.index))?;
-        let (mut starts, mut alternatives) = (Vec::new(), Vec::new());
-        for symbol in file.symbols.iter().filter(|symbol| symbol.is_real) {
-            let Some(section) = symbol.section else { continue };
-            // The start of a section always starts a part.
-            let is_first = file.sections.get(section).is_some_and(|header| header.address == symbol.value);
-            if is_first || symbol.starts_subsection() {
-                starts.push((section, Address(symbol.value)));
-            } else if symbol.is_entry() {
-                alternatives.push((section, Address(symbol.value)));
-            }
-        }
-        starts.sort_unstable();
-        alternatives.sort_unstable();
-        Ok(Self { file, commands, section, relocations, starts, alternatives })
+        Ok(Self { file, commands, section, relocations })
     }
-
-    /// Returns whether symbols divide the object's sections into parts that a linker can move separately
-    /// (`MH_SUBSECTIONS_VIA_SYMBOLS`).
-    pub fn has_subsections(&self) -> bool {
-        self.commands.has_subsections
-    }
-
-    /// Returns whether a part of a section starts at this address. If so, a row can refer to the address.
-    pub fn starts_subsection(&self, address: Address) -> bool {
-        let place = self.file.locate(address);
-        place.is_some_and(|place| self.starts.binary_search(&(place.section, address)).is_ok())
-    }
-
-    /// Returns the addresses of symbols between the start of a function and its end, in ascending order. A linker takes
-    /// each of them for a function without unwind information, unless it has a row of its own. Returns at most
-    /// [`MOST_WITHIN`](Self::MOST_WITHIN) + 1 symbols.
-    pub fn symbols_within(&self, start: Address, end: Address) -> Vec<Address> {
-        let Some(section) = self.file.locate(start).map(|place| place.section) else { return Vec::new() };
-        let mut within = Vec::new();
-        for list in [&self.starts, &self.alternatives] {
-            let after = list.partition_point(|&symbol| symbol <= (section, start));
-            let symbols = list[after..].iter().take_while(|&&symbol| symbol < (section, end));
-            within.extend(symbols.take(Self::MOST_WITHIN + 1).map(|symbol| symbol.1));
-        }
-        within.sort_unstable();
-        within.dedup();
-        within
-    }
-
-    /// The most symbols within a function that are read. Only hostile input has a function with more.
-    pub const MOST_WITHIN: usize = 64;
 
     /// Returns whether a symbol is the same as symbols of its name in other objects.
     pub fn is_shared(&self, index: usize) -> bool {

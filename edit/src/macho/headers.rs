@@ -26,8 +26,6 @@ pub(super) struct OffsetField {
 /// The load commands, as far as an edit needs them.
 #[derive(Debug)]
 pub(super) struct Commands {
-    /// True if symbols divide sections into parts that a linker can move separately.
-    pub(super) has_subsections: bool,
     /// The place of the load command of the only segment.
     pub(super) segment: Range<usize>,
     /// The number of sections in the segment.
@@ -45,9 +43,6 @@ pub(super) struct Commands {
 const SEGMENT: usize = size_of::<SegmentCommand64<LE>>();
 /// The size of a section's header in bytes.
 const SECTION: usize = size_of::<Section64<LE>>();
-
-/// `MH_SUBSECTIONS_VIA_SYMBOLS` of `mach-o/loader.h`.
-const SUBSECTIONS_VIA_SYMBOLS: u32 = 0x2000;
 
 /// Commands without an offset in the file.
 const PLAIN: [LoadCommandType; 9] = [
@@ -96,7 +91,6 @@ impl Commands {
         let len = header.sizeofcmds(LE);
         let start = size_of::<MachHeader64<LE>>().to_u64();
         let mut commands = Self {
-            has_subsections: header.flags(LE).0 & SUBSECTIONS_VIA_SYMBOLS != 0,
             segment: 0..0,
             num_sections: 0,
             fileoff: 0,

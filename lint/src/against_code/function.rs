@@ -264,7 +264,7 @@ impl<'l, 'f> Linter<'l, 'f> {
                     saved.insert(saved.partition_point(|(register, _)| *register < own), (own, rule));
                     rows.push(Row { start: offset(range.start), ..row }, &saved);
                 }
-                Answer::Nothing | Answer::SignState(_) => {
+                Answer::Nothing | Answer::SignState(_) | Answer::SignedWithPc { .. } => {
                     rows.push(Row { start: offset(range.start), ..nothing }, saved);
                 }
             }

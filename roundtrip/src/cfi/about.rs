@@ -14,6 +14,15 @@ pub(super) struct Changed {
     pub removed: u64,
 }
 
+/// The place where a function signs its return address with a PC.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Signing {
+    /// The offset of the FDE. A list of them is in ascending order of this offset.
+    pub fde: usize,
+    /// The distance in bytes from the function's start to the instruction whose address is in the signature.
+    pub offset: u64,
+}
+
 /// The properties of a section that gimli's type for the section does not hold.
 #[derive(Clone, Debug)]
 pub(super) struct About<'f> {
@@ -24,6 +33,8 @@ pub(super) struct About<'f> {
     pub bases: BaseAddresses,
     /// The CIEs that gimli sees in another form.
     pub changed: &'f [Changed],
+    /// The functions that sign their return address with a PC.
+    pub signings: &'f [Signing],
     /// The greatest length of a CIE in bytes: the instructions of a longer CIE are not run.
     pub longest_cie: usize,
 }
@@ -34,5 +45,12 @@ impl About<'_> {
     pub(super) fn change_of(&self, cie: usize) -> Option<&Changed> {
         let found = self.changed.binary_search_by_key(&cie, |changed| changed.cie);
         found.ok().map(|index| &self.changed[index])
+    }
+
+    /// Returns the distance from a function's start to the instruction that signs its return address with a PC.
+    #[inline]
+    pub(super) fn signing_of(&self, fde: usize) -> Option<u64> {
+        let found = self.signings.binary_search_by_key(&fde, |signing| signing.fde);
+        found.ok().map(|index| self.signings[index].offset)
     }
 }

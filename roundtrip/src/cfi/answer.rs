@@ -24,6 +24,13 @@ pub enum Answer {
         /// The rule.
         rule: Rule,
     },
+    /// AArch64: the return address is signed with a PC (PAuth-LR). No `.sframe` row can represent this.
+    SignedWithPc {
+        /// The row.
+        row: Row,
+        /// The distance in bytes from the function's start to the instruction whose address is in the signature.
+        at: u64,
+    },
     /// AArch64: the state of the return address's signature follows from this rule. No `.sframe` row can represent
     /// this.
     SignState(Rule),

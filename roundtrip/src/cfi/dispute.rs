@@ -82,7 +82,11 @@ impl Evaluator<'_> {
 /// Returns the answer with the start of its row set to 0.
 fn unplaced(answer: &Answer) -> Answer {
     let mut answer = *answer;
-    if let Answer::Row(row) | Answer::Plt { row, .. } | Answer::StackPointer { row, .. } = &mut answer {
+    if let Answer::Row(row)
+    | Answer::Plt { row, .. }
+    | Answer::StackPointer { row, .. }
+    | Answer::SignedWithPc { row, .. } = &mut answer
+    {
         row.start = FunctionOffset(0);
     }
     answer

@@ -334,7 +334,8 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
             key_b: about.change_of(fde.cie().offset()).is_some_and(|changed| changed.key_b),
         };
         let (arch, bases) = (about.section.arch, &about.bases);
-        let translate = Translate { section, cie: fde.cie(), arch, first: function.start };
+        let signing = about.signing_of(fde.offset());
+        let translate = Translate { section, cie: fde.cie(), arch, first: function.start, signing };
         let mut cfa_set =
             if cie_sets_cfa { None } else { Some(CfaSet::new(listed, fde.cie().offset(), fde.offset())?) };
         let mut rows = fde.rows(section, bases, context)?;

@@ -102,6 +102,13 @@ impl<'a> Functions<'a> {
         &self.list
     }
 
+    /// Returns the function that contains a PC.
+    pub fn at(&self, pc: Address) -> Option<&Function> {
+        let after = self.list.partition_point(|function| function.start <= pc);
+        let function = &self.list[after.checked_sub(1)?];
+        (pc < function.end).then_some(function)
+    }
+
     /// Returns the number of FDEs of size 0. They have no PC and are not in the list.
     pub fn empty(&self) -> u64 {
         self.empty

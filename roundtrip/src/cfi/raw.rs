@@ -13,6 +13,8 @@ pub(super) const ADVANCE_LOC8: u8 = 0x1d;
 pub(super) const NEGATIVE_OFFSET: u8 = 0x2f;
 /// `DW_CFA_AARCH64_set_ra_state`.
 pub(super) const SET_RA_STATE: u8 = 0x2b;
+/// `DW_CFA_AARCH64_negate_ra_state_with_pc`.
+pub(super) const NEGATE_RA_STATE_WITH_PC: u8 = 0x2c;
 /// `DW_CFA_AARCH64_negate_ra_state`.
 pub(super) const NEGATE_RA_STATE: u8 = 0x2d;
 
@@ -121,7 +123,9 @@ pub(super) fn split(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 fn instruction_len(bytes: &[u8]) -> gimli::Result<usize> {
     let mut rest = EndianSlice::new(bytes, LittleEndian);
     let (fixed, numbers, has_block) = match rest.read_u8()? {
-        0x00 | 0x0a | 0x0b | NEGATE_RA_STATE | 0x40..=0x7f | 0xc0.. => (0, 0, false),
+        0x00 | 0x0a | 0x0b | NEGATE_RA_STATE_WITH_PC | NEGATE_RA_STATE | 0x40..=0x7f | 0xc0.. => {
+            (0, 0, false)
+        }
         0x02 => (1, 0, false),
         0x03 => (2, 0, false),
         0x04 => (4, 0, false),

@@ -10,7 +10,7 @@ use gimli::{
     Vendor,
 };
 
-use super::about::{About, Changed};
+use super::about::{About, Changed, Signing};
 use super::raw::{self, Patch};
 use super::readable::readable;
 use super::record::{Record, records};
@@ -29,8 +29,9 @@ pub(super) struct Source<'a> {
     bytes: Cow<'a, [u8]>,
     changed: Vec<Changed>,
     longest_cie: usize,
-    /// The bytes without instructions that gimli does not know, once a function has needed them.
-    known: OnceLock<Box<[u8]>>,
+    /// The bytes without instructions that gimli does not know, once a function has needed them, and what the bytes do
+    /// not say any more.
+    known: OnceLock<(Box<[u8]>, Vec<Signing>)>,
 }
 
 /// Work on a section as gimli reads it. gimli has a type for each kind of section and for each byte order. With these
@@ -70,58 +71,58 @@ impl<'a> Source<'a> {
     }
 
     pub(super) fn visit<'f, V: Visit<'f>>(&'f self, visit: V) -> V::Output {
-        self.visit_bytes(visit, &self.bytes)
+        self.visit_bytes(visit, &self.bytes, &[])
     }
 
     /// Visits the section without the instructions that gimli does not know, as far as others mean the same.
     pub(super) fn visit_known<'f, V: Visit<'f>>(&'f self, visit: V) -> V::Output {
-        let known = self.known.get_or_init(|| {
-            let mut bytes = Box::from(&*self.bytes);
-            write(&mut bytes, self.visit(Unknown));
-            bytes
+        let (bytes, signings) = self.known.get_or_init(|| {
+            let (mut bytes, (patches, signings)) = (Box::from(&*self.bytes), self.visit(Unknown));
+            write(&mut bytes, patches);
+            (bytes, signings)
         });
-        self.visit_bytes(visit, known)
+        self.visit_bytes(visit, bytes, signings)
     }
 
-    fn visit_bytes<'f, V: Visit<'f>>(&'f self, visit: V, bytes: &'f [u8]) -> V::Output {
+    fn visit_bytes<'f, V: Visit<'f>>(
+        &'f self,
+        visit: V,
+        bytes: &'f [u8],
+        signings: &'f [Signing],
+    ) -> V::Output {
+        let about = self.about(bytes, signings);
         match self.section.arch.endian() {
-            Endian::Little => self.visit_in(visit, bytes, LittleEndian),
-            Endian::Big => self.visit_in(visit, bytes, BigEndian),
+            Endian::Little => visit_in(visit, about, LittleEndian),
+            Endian::Big => visit_in(visit, about, BigEndian),
         }
     }
 
-    fn about<'f>(&'f self, bytes: &'f [u8]) -> About<'f> {
+    fn about<'f>(&'f self, bytes: &'f [u8], signings: &'f [Signing]) -> About<'f> {
         let Self { section, changed, longest_cie, .. } = self;
         let vendor = if section.arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default };
         let bases = BaseAddresses::default()
             .set_eh_frame(section.address.0)
             .set_text(section.text.0)
             .set_got(section.data.0);
-        About { section, bytes, vendor, bases, changed, longest_cie: *longest_cie }
+        About { section, bytes, vendor, bases, changed, signings, longest_cie: *longest_cie }
     }
+}
 
-    fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(
-        &'f self,
-        visit: V,
-        bytes: &'f [u8],
-        endian: E,
-    ) -> V::Output {
-        let about = self.about(bytes);
-        let About { section, vendor, .. } = about;
-        let reader = EndianSlice::new(bytes, endian);
-        match section.kind {
-            SectionKind::EhFrame => {
-                let mut frames = EhFrame::from(reader);
-                frames.set_address_size(section.arch.pointer_size());
-                frames.set_vendor(vendor);
-                visit.visit(frames, about)
-            }
-            SectionKind::DebugFrame => {
-                let mut frames = DebugFrame::from(reader);
-                frames.set_address_size(section.arch.pointer_size());
-                frames.set_vendor(vendor);
-                visit.visit(frames, about)
-            }
+fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(visit: V, about: About<'f>, endian: E) -> V::Output {
+    let About { section, bytes, vendor, .. } = about;
+    let reader = EndianSlice::new(bytes, endian);
+    match section.kind {
+        SectionKind::EhFrame => {
+            let mut frames = EhFrame::from(reader);
+            frames.set_address_size(section.arch.pointer_size());
+            frames.set_vendor(vendor);
+            visit.visit(frames, about)
+        }
+        SectionKind::DebugFrame => {
+            let mut frames = DebugFrame::from(reader);
+            frames.set_address_size(section.arch.pointer_size());
+            frames.set_vendor(vendor);
+            visit.visit(frames, about)
         }
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct Translate<'t, 'f, E: Endianity, S> {
     pub arch: Arch,
     /// The start of the function.
     pub first: Address,
+    /// The distance from the start to the instruction that signs the return address with a PC.
+    pub signing: Option<u64>,
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> {
@@ -78,9 +80,10 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
                 return Answer::SignState(self.rule(rule, own));
             }
         }
-        match plt {
-            Some(from) => Answer::Plt { row, from },
-            None => Answer::Row(row),
+        match (plt, self.signing) {
+            (Some(from), _) => Answer::Plt { row, from },
+            (None, Some(at)) if signed => Answer::SignedWithPc { row, at },
+            _ => Answer::Row(row),
         }
     }
 

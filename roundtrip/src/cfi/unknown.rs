@@ -1,20 +1,24 @@
 //! Rewrites the instructions that other readers know and gimli 0.34 does not: two [that DWARF does not define](in_dwarf),
-//! and `DW_CFA_AARCH64_set_ra_state`.
+//! `DW_CFA_AARCH64_set_ra_state` and `DW_CFA_AARCH64_negate_ra_state_with_pc`.
 //!
-//! The latter sets the state of the return address's signature: 0 is not signed, 1 is signed with the stack
+//! The third sets the state of the return address's signature: 0 is not signed, 1 is signed with the stack
 //! pointer. It takes at least three bytes, and other instructions for the state fit into them. In an FDE,
 //! `DW_CFA_restore_extended` goes back to the CIE's state, and `DW_CFA_AARCH64_negate_ra_state` makes the other state
 //! of it. `DW_CFA_nop` fills the rest. An instruction with another state stays, and gimli refuses its function.
+//!
+//! The fourth changes the state like `DW_CFA_AARCH64_negate_ra_state`, and the signature has the address of the
+//! instruction before. It is rewritten if the function has no other instruction for the state, and only one address
+//! for its signature.
 
-use cfipack_format::Arch;
+use cfipack_format::{Arch, Endian};
 use gimli::{AArch64, Endianity, UnwindOffset, UnwindSection};
 
-use super::about::About;
+use super::about::{About, Signing};
 use super::cies::Cies;
 use super::program::Head;
 use super::raw::{
-    ADVANCE_LOC8, NEGATE_RA_STATE, NEGATIVE_OFFSET, NOP, Patch, RESTORE_EXTENDED, SET_RA_STATE, filled,
-    in_dwarf, instructions_of_cie, register, split,
+    ADVANCE_LOC8, NEGATE_RA_STATE, NEGATE_RA_STATE_WITH_PC, NEGATIVE_OFFSET, NOP, Patch, RESTORE_EXTENDED,
+    SET_RA_STATE, filled, in_dwarf, instructions_of_cie, register, split,
 };
 use super::record::{Record, record_at, records};
 use super::source::{Cie, Reader, Visit};
@@ -26,17 +30,20 @@ const STATE: u8 = AArch64::RA_SIGN_STATE.0 as u8;
 pub(super) struct Unknown;
 
 impl<'f> Visit<'f> for Unknown {
-    type Output = Vec<Patch>;
+    type Output = (Vec<Patch>, Vec<Signing>);
 
     fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
         self,
         section: S,
         about: About<'f>,
-    ) -> Vec<Patch> {
-        let (mut patches, mut cies) = (Vec::new(), Cies::new());
+    ) -> Self::Output {
+        let (mut patches, mut signings, mut cies) = (Vec::new(), Vec::new(), Cies::new());
         for record in records(about.section) {
             let Some(body) = about.bytes.get(record.body..record.end) else { continue };
-            if !body.iter().any(|byte| matches!(*byte, ADVANCE_LOC8 | SET_RA_STATE | NEGATIVE_OFFSET)) {
+            let with_pc = about.section.arch.is_aarch64() && body.contains(&NEGATE_RA_STATE_WITH_PC);
+            if !with_pc
+                && !body.iter().any(|byte| matches!(*byte, ADVANCE_LOC8 | SET_RA_STATE | NEGATIVE_OFFSET))
+            {
                 continue;
             }
             let cie = if record.is_cie {
@@ -54,9 +61,13 @@ impl<'f> Visit<'f> for Unknown {
                 patches.extend_from_slice(&state.patches);
             } else if let Some(instructions) = state.head.instructions(body) {
                 patches.extend(state.patches_of_fde(&record, instructions));
+                if with_pc && let Some((offset, found)) = state.signing_of_fde(&record, instructions) {
+                    signings.push(Signing { fde: record.offset, offset });
+                    patches.extend(found);
+                }
             }
         }
-        patches
+        (patches, signings)
     }
 }
 
@@ -65,6 +76,8 @@ struct CieState {
     head: Head,
     arch: Arch,
     is_signed: bool,
+    /// The factor of advances, in bytes.
+    code_alignment: u64,
     /// The bytes to write over instructions of the CIE itself.
     patches: Vec<Patch>,
 }
@@ -76,7 +89,8 @@ impl CieState {
         let body = about.bytes.get(record.body..record.end)?;
         let instructions = instructions_of_cie(body)?;
         let (head, arch) = (Head::of_fdes(cie, about)?, about.section.arch);
-        let mut state = Self { head, arch, is_signed: false, patches: Vec::new() };
+        let code_alignment = cie.code_alignment_factor();
+        let mut state = Self { head, arch, is_signed: false, code_alignment, patches: Vec::new() };
         for (at, instruction) in split(instructions) {
             let at = record.end - instructions.len() + at;
             match *instruction {
@@ -93,7 +107,7 @@ impl CieState {
                 }
                 [NEGATE_RA_STATE] => state.is_signed = !state.is_signed,
                 // Instructions that remember and restore states, and rules for the pseudo register.
-                [0x0a | 0x0b] => return None,
+                [0x0a | 0x0b | NEGATE_RA_STATE_WITH_PC] => return None,
                 _ if register(instruction) == Some(STATE.into()) => return None,
                 _ => {}
             }
@@ -116,5 +130,49 @@ impl CieState {
             patches.extend(known.map(|known| filled(at, &known, instruction)));
         }
         patches
+    }
+
+    /// Returns the offset from the function's start of the only instruction that signs with its address, and the bytes
+    /// to write over the instructions of an FDE for it.
+    fn signing_of_fde(&self, record: &Record, instructions: &[u8]) -> Option<(u64, Vec<Patch>)> {
+        let (mut patches, mut remembered) = (Vec::new(), Vec::new());
+        let (mut location, mut signed_at, mut is_signed, mut end) = (0_u64, None, self.is_signed, 0);
+        for (at, instruction) in split(instructions) {
+            end = at + instruction.len();
+            match *instruction {
+                [first @ 0x40..=0x7f] => {
+                    location =
+                        location.checked_add(self.code_alignment.checked_mul((first & 0x3f).into())?)?;
+                }
+                [0x02..=0x04 | ADVANCE_LOC8, ref delta @ ..] => {
+                    let delta = self.number(delta);
+                    location = location.checked_add(self.code_alignment.checked_mul(delta)?)?;
+                }
+                [0x0a] => remembered.push(is_signed),
+                [0x0b] => is_signed = remembered.pop()?,
+                [NEGATE_RA_STATE_WITH_PC] => {
+                    is_signed = !is_signed;
+                    if is_signed && *signed_at.get_or_insert(location) != location {
+                        return None;
+                    }
+                    let at = record.end - instructions.len() + at;
+                    patches.push(filled(at, &[NEGATE_RA_STATE], instruction));
+                }
+                [SET_RA_STATE | NEGATE_RA_STATE, ..] => return None,
+                _ if register(instruction) == Some(STATE.into()) => return None,
+                _ => {}
+            }
+        }
+        let offset = signed_at?.checked_sub(4).filter(|_| end == instructions.len())?;
+        Some((offset, patches))
+    }
+
+    /// Reads the operand of an advance.
+    fn number(&self, bytes: &[u8]) -> u64 {
+        let join = |number, &byte: &u8| number << 8 | u64::from(byte);
+        match self.arch.endian() {
+            Endian::Little => bytes.iter().rfold(0, join),
+            Endian::Big => bytes.iter().fold(0, join),
+        }
     }
 }

@@ -220,6 +220,9 @@ impl fmt::Display for DifferenceWords {
             Answer::StackPointer { rule, .. } => {
                 write!(f, "the caller's stack pointer is {}", RuleWords(arch, rule))?;
             }
+            Answer::SignedWithPc { at, .. } => {
+                write!(f, "the return address is signed by the instruction at {at:#x} of the function")?;
+            }
             Answer::SignState(rule) => {
                 write!(f, "the state of the return address's signature is {}", RuleWords(arch, rule))?;
             }

@@ -11,7 +11,7 @@ use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 
 use super::encoding::check;
 use super::{Code, Violation};
-use crate::cfi::{Function, Functions, record_offsets};
+use crate::cfi::{Functions, record_offsets};
 
 /// The image that a table is checked against.
 #[derive(Clone, Copy)]
@@ -188,21 +188,13 @@ impl Checklist<'_, '_> {
     /// function that has an entry before it.
     fn check_start(&mut self, entry: &Entry, offset: SectionOffset) {
         let start = self.address(entry.start);
-        let Some(function) = self.function_at(start).filter(|function| function.start < start) else {
+        let Some(function) = self.functions.at(start).filter(|function| function.start < start) else {
             return;
         };
         let start = function.start;
         let has_entry = self.before.is_some_and(|(_, before)| self.address(before.start) >= start);
         let holds = has_entry || entry.encoding.mode_number() == 0;
         self.require(holds, Violation::WithinFunction { offset, function: entry.start, start });
-    }
-
-    /// Returns the function of the CFI that contains a PC.
-    fn function_at(&self, pc: Address) -> Option<&Function> {
-        let functions = self.functions.as_slice();
-        let after = functions.partition_point(|function| function.start <= pc);
-        let function = &functions[after.checked_sub(1)?];
-        (pc < function.end).then_some(function)
     }
 
     fn check_entry(&mut self, entry: &Entry, offset: SectionOffset) {
@@ -225,7 +217,7 @@ impl Checklist<'_, '_> {
             self.found.push(Violation::DwarfRecord { offset, function, record });
             return;
         }
-        let fde = self.function_at(self.address(function));
+        let fde = self.functions.at(self.address(function));
         let is_reached = fde.is_some_and(|fde| record.to_usize() <= self.functions.last_fde(fde).0);
         self.require(is_reached, Violation::DwarfFde { offset, function, record });
     }

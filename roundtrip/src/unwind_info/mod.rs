@@ -30,7 +30,7 @@ pub use checklist::{Image, violations};
 pub use code::Code;
 pub use diff::diff;
 pub use report::{Difference, Report};
-pub use rows::row_violations;
+pub use rows::Rows;
 pub use stats::{Bytes, Modes, Stats, modes, stats};
 pub use table::{Entry, Meaning, Table};
 pub use verify::verify;

@@ -1,34 +1,156 @@
-//! Checks the rules of `__compact_unwind`, row by row.
+//! Checks the rules of `__compact_unwind`, row by row and function by function.
 
-use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
+use std::fmt;
+
+use cfipack_format::compact_unwind::Mode;
+use cfipack_format::{Address, Arch, ImageOffset, SectionOffset, cfi};
 
 use super::encoding::check;
 use super::{Code, Entry, Violation};
+use crate::cfi::Functions;
 
-/// Returns all rules that an object's rows break. Each row comes with its offset in the section. Linkers rely on these
-/// rules: lld keeps all bits of an encoding and later gives some of them another meaning, and ld64 refuses the object.
-pub fn row_violations(arch: Arch, rows: &[(SectionOffset, Entry)], code: &Code<'_>) -> Vec<Violation> {
-    let mut found = Vec::new();
-    for &(offset, Entry { start, encoding, lsda, .. }) in rows {
-        let function = image_offset(start);
-        let from_here = code.starting_at(start);
-        found.extend(check(arch, from_here, offset, function, encoding));
-        if encoding.personality() != 0 {
-            found.push(Violation::RowPersonality { offset, function, encoding });
+/// The rows of an object, and the parts of the object that they are checked against.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Rows<'a> {
+    /// The architecture.
+    pub arch: Arch,
+    /// The rows, each with its offset in `__compact_unwind`.
+    pub rows: &'a [(SectionOffset, Entry)],
+    /// The code.
+    pub code: &'a Code<'a>,
+    /// `__eh_frame`.
+    pub cfi: &'a [cfi::Section<'a>],
+    /// Returns the symbols of the function between two addresses for which ld64.lld makes entries of their own, in
+    /// ascending order. The start of the function is one of them if the entry of another symbol there hides the
+    /// function's.
+    pub symbols_within: &'a dyn Fn(Address, Address) -> Vec<Address>,
+}
+
+impl<'a> Rows<'a> {
+    /// Describes an object without CFI and symbols.
+    pub const fn new(arch: Arch, rows: &'a [(SectionOffset, Entry)], code: &'a Code<'a>) -> Self {
+        Self { arch, rows, code, cfi: &[], symbols_within: &|_, _| Vec::new() }
+    }
+
+    /// Sets [`__eh_frame`](Self::cfi).
+    #[must_use]
+    pub const fn with_cfi(self, cfi: &'a [cfi::Section<'a>]) -> Self {
+        Self { cfi, ..self }
+    }
+
+    /// Sets the [symbols within functions](Self::symbols_within).
+    #[must_use]
+    pub const fn with_symbols(self, symbols_within: &'a dyn Fn(Address, Address) -> Vec<Address>) -> Self {
+        Self { symbols_within, ..self }
+    }
+
+    /// Returns all rules that the rows break. Linkers rely on these rules: lld keeps all bits of an encoding and later
+    /// gives some of them another meaning, and ld64 refuses the object.
+    pub fn violations(&self) -> Vec<Violation> {
+        let functions = Functions::find(self.cfi);
+        let mut found = Vec::new();
+        for &(offset, Entry { start, encoding, lsda, .. }) in self.rows {
+            let function = image_offset(start);
+            let from_here = self.code.starting_at(start);
+            found.extend(check(self.arch, from_here, offset, function, encoding));
+            if encoding.personality() != 0 {
+                found.push(Violation::RowPersonality { offset, function, encoding });
+            }
+            if encoding.has_lsda() != lsda.is_some() {
+                found.push(Violation::RowLsda { offset, function, encoding });
+            }
         }
-        if encoding.has_lsda() != lsda.is_some() {
-            found.push(Violation::RowLsda { offset, function, encoding });
+        let mut sorted = self.rows.to_vec();
+        sorted.sort_by_key(|(_, row)| (row.start, row.end));
+        self.check_overlaps(&sorted, &mut found);
+        self.check_ranges(&sorted, &functions, &mut found);
+        self.check_symbols(&sorted, &functions, &mut found);
+        found
+    }
+
+    fn check_overlaps(&self, sorted: &[(SectionOffset, Entry)], found: &mut Vec<Violation>) {
+        let mut rows = sorted.iter().filter(|(_, row)| row.start < row.end).peekable();
+        while let (Some((_, before)), Some((offset, row))) = (rows.next(), rows.peek()) {
+            if row.start < before.end {
+                let function = image_offset(row.start);
+                found.push(Violation::RowOverlap { offset: *offset, function });
+            }
         }
     }
-    let mut sorted: Vec<_> = rows.iter().filter(|(_, row)| row.start < row.end).collect();
-    sorted.sort_by_key(|(_, row)| row.start);
-    for pair in sorted.windows(2) {
-        let [(_, before), (offset, row)] = pair else { continue };
-        if row.start < before.end {
-            found.push(Violation::RowOverlap { offset: *offset, function: image_offset(row.start) });
+
+    /// Checks that each row in DWARF mode has an FDE, and that the rows of a function end where the function or its next
+    /// row does. Linkers remove the function's FDE, and use a row up to the next entry, whatever the row's length is.
+    fn check_ranges(
+        &self,
+        sorted: &[(SectionOffset, Entry)],
+        functions: &Functions<'_>,
+        found: &mut Vec<Violation>,
+    ) {
+        for (at, &(offset, row)) in sorted.iter().enumerate() {
+            let function = image_offset(row.start);
+            let fde = functions.at(row.start);
+            if row.encoding.mode(self.arch) == Some(Mode::Dwarf) {
+                if fde.is_none() && row.start < row.end {
+                    let record = row.encoding.dwarf_offset();
+                    found.push(Violation::DwarfFde { offset, function, record });
+                }
+                continue;
+            }
+            let next = sorted.get(at + 1).map_or(Address(u64::MAX), |next| next.1.start);
+            let end = match fde {
+                Some(fde) => fde.end,
+                // Without an FDE, only the length 0 is known to be wrong, unless the function has no code.
+                None if row.start == row.end => {
+                    row.start.offset(self.code.starting_at(row.start).len() as i64)
+                }
+                None => continue,
+            };
+            let (length, size) = (row.end.0 - row.start.0, end.min(next).0 - row.start.0);
+            if length != size {
+                found.push(Violation::RowLength { offset, function, length, size });
+            }
         }
     }
-    found
+
+    /// Checks that each symbol within a function has a row or an FDE of its own.
+    fn check_symbols(
+        &self,
+        sorted: &[(SectionOffset, Entry)],
+        functions: &Functions<'_>,
+        found: &mut Vec<Violation>,
+    ) {
+        let has_row = |address| {
+            let first = sorted.partition_point(|(_, row)| row.start < address);
+            let mut rows = sorted[first..].iter().take_while(|(_, row)| row.start == address);
+            rows.any(|(_, row)| self.is_compact(row))
+        };
+        let has_fde = |address| functions.at(address).is_some_and(|function| function.start == address);
+        let of_rows =
+            sorted.iter().filter(|(_, row)| self.is_compact(row) && functions.at(row.start).is_none());
+        let of_rows = of_rows.map(|(_, row)| (row.start, row.end));
+        let of_fdes = functions.as_slice().iter().map(|function| (function.start, function.end));
+        for (start, end) in of_rows.chain(of_fdes) {
+            let mut within = (self.symbols_within)(start, end).into_iter();
+            let lost = within.find(|&symbol| symbol == start || !has_row(symbol) && !has_fde(symbol));
+            if let Some(symbol) = lost {
+                let [function, symbol] = [start, symbol].map(image_offset);
+                found.push(Violation::SymbolInside { function, symbol });
+            }
+        }
+    }
+
+    /// Returns whether a row has unwind information of its own.
+    fn is_compact(&self, row: &Entry) -> bool {
+        !matches!(row.encoding.mode(self.arch), Some(Mode::Dwarf | Mode::None))
+    }
+}
+
+impl fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { arch, rows, .. } = self;
+        f.debug_struct("Rows").field("arch", arch).field("rows", rows).finish_non_exhaustive()
+    }
 }
 
 /// Returns an address in an object. No object reaches beyond 4 GiB, because its relocations have 32 bits.

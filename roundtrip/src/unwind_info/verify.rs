@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use cfipack_format::cfi;
+use cfipack_format::compact_unwind::{Flags, Mode};
 use cfipack_format::widen::{ToU64, ToUsize};
-use cfipack_format::{Address, Register, Rule, SectionOffset};
+use cfipack_format::{Address, Arch, Register, Rule, SectionOffset};
 
 use super::inexact::Inexact;
 use super::report::{Difference, Missing, Report};
@@ -211,7 +212,9 @@ impl Verifier<'_> {
                 pc_counts.scanned += pcs;
                 return;
             }
-            (Answer::Row(row), Meaning::Row(body, saved)) => {
+            (Answer::Row(row) | Answer::SignedWithPc { row, .. }, Meaning::Row(body, saved))
+                if is_signed_alike(arch, function, answer, entry) =>
+            {
                 let body = (body, saved);
                 if is_body(arch, row, registers, &body) {
                     pc_counts.equal += pcs;
@@ -249,9 +252,14 @@ impl Verifier<'_> {
         }
         let personality = Some(Address(entry.personality)).filter(|slot| slot.0 != 0);
         let lsda = entry.lsda.filter(|_| entry.start == function.start);
-        // A personality without an LSDA has no effect.
-        let is_same =
-            lsda == cfi.lsda && (!self.table.has_slots || lsda.is_none() || personality == cfi.personality);
+        // A personality without an LSDA has no effect. An object's row names it by a symbol, and a table for an object by a
+        // slot that a linker will place.
+        let is_same_personality = match self.table.elsewhere {
+            _ if lsda.is_none() => true,
+            Meaning::Dwarf => personality.is_some() == cfi.personality.is_some(),
+            _ => !self.table.has_slots || personality == cfi.personality,
+        };
+        let is_same = lsda == cfi.lsda && is_same_personality;
         if is_same {
             return;
         }
@@ -312,5 +320,22 @@ impl Verifier<'_> {
         } else {
             report.more_unverified += 1;
         }
+    }
+}
+
+/// Returns whether an entry takes the signature of the return address for what the CFI says: one with the stack pointer,
+/// or with the PC of an instruction (mode 5 of arm64). An entry inside a function does not give the function's start, so
+/// its distance is not compared.
+fn is_signed_alike(arch: Arch, function: &Function, answer: &Answer, entry: &Entry) -> bool {
+    let Entry { start, encoding, .. } = *entry;
+    let is_with_pc = encoding.mode(arch) == Some(Mode::FramePauthLr);
+    match *answer {
+        Answer::SignedWithPc { at, .. } => {
+            let signed_at = Address(start.0.wrapping_add(encoding.signing_at().into()));
+            let is_there = signed_at == Address(function.start.0.wrapping_add(at));
+            is_with_pc && (is_there || encoding.flags().contains(Flags::NOT_FUNCTION_START))
+        }
+        Answer::Row(row) => !(is_with_pc && row.signed),
+        _ => true,
     }
 }

@@ -216,7 +216,7 @@ cfipack_format::messages! {
             encoding: Encoding,
         },
         /// In arm64's mode for return addresses that are signed with a PC, the encoding does not point at an instruction
-        /// that signs one. This is a warning: unwinders only use the address of the instruction.
+        /// that signs one. Unwinders then check the signature with the address of another instruction.
         #[error(
             "offset {offset}: function {function}: encoding {encoding}: no instruction at byte {} signs the return address",
             encoding.signing_at()
@@ -297,6 +297,35 @@ cfipack_format::messages! {
             /// The function's address.
             function: ImageOffset,
         },
+        /// A row of `__compact_unwind` has another length than its function, or than the function's part up to the next row.
+        /// Linkers ignore the length of nearly all rows, and remove the function's FDE.
+        #[error("offset {offset}: the row of function {function} has {length} bytes, and its code {size}")]
+        RowLength {
+            /// The offset of the row, in `__compact_unwind`.
+            offset: SectionOffset,
+            /// The function's address.
+            function: ImageOffset,
+            /// The length in the row, in bytes.
+            length: u64,
+            /// The number of bytes for which linkers use the row.
+            size: u64,
+        },
+        /// A function of an object has a symbol inside that has no row. ld64.lld takes the symbol for a function without
+        /// unwind information. A symbol at the function's start does the same if it belongs to the code before.
+        #[error(
+            "function {function}: {symbol}, and ld64.lld gives the code from there no unwind information",
+            symbol = if symbol == function {
+                "a second symbol at its start belongs to the code before".to_owned()
+            } else {
+                format!("the symbol at {symbol} has no row")
+            }
+        )]
+        SymbolInside {
+            /// The function's address.
+            function: ImageOffset,
+            /// The address of the first such symbol.
+            symbol: ImageOffset,
+        },
         /// `LC_FUNCTION_STARTS` has a function for which the table has no entry. This is a warning: readers then look
         /// for an FDE.
         #[error("function {function} has no entry")]
@@ -316,7 +345,6 @@ impl Violation {
             Self::Shared { .. }
             | Self::WithinFunction { .. }
             | Self::FramelessPairs { .. }
-            | Self::NoSigning { .. }
             | Self::Uncovered { .. } => true,
             Self::Malformed(_)
             | Self::SentinelPage { .. }
@@ -333,11 +361,31 @@ impl Violation {
             | Self::FrameSlot { .. }
             | Self::FramelessSize { .. }
             | Self::NoImmediate { .. }
+            | Self::NoSigning { .. }
             | Self::DwarfRecord { .. }
             | Self::DwarfFde { .. }
             | Self::RowPersonality { .. }
             | Self::RowLsda { .. }
-            | Self::RowOverlap { .. } => false,
+            | Self::RowOverlap { .. }
+            | Self::RowLength { .. }
+            | Self::SymbolInside { .. } => false,
+        }
+    }
+
+    /// Returns the function of a row of `__compact_unwind`, if another row for it can mend the violation.
+    pub fn function_of_row(&self) -> Option<ImageOffset> {
+        match self {
+            Self::Encoding { function, .. }
+            | Self::UnusedBits { function, .. }
+            | Self::FrameSlot { function, .. }
+            | Self::FramelessSize { function, .. }
+            | Self::NoImmediate { function, .. }
+            | Self::NoSigning { function, .. }
+            | Self::RowPersonality { function, .. }
+            | Self::RowLsda { function, .. }
+            | Self::RowOverlap { function, .. }
+            | Self::RowLength { function, .. } => Some(*function),
+            _ => None,
         }
     }
 
@@ -370,6 +418,8 @@ impl Violation {
             Self::RowPersonality { .. } => "row-personality",
             Self::RowLsda { .. } => "row-lsda",
             Self::RowOverlap { .. } => "row-overlap",
+            Self::RowLength { .. } => "row-length",
+            Self::SymbolInside { .. } => "symbol-inside",
             Self::Uncovered { .. } => "uncovered",
         }
     }

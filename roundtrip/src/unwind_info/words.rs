@@ -47,8 +47,11 @@ impl fmt::Display for CfiWords<'_> {
             Answer::SignState(rule) => {
                 write!(f, "the state of the return address's signature is {}", RuleWords(arch, *rule))
             }
-            Answer::Row(row) | Answer::Plt { row, .. } => {
+            Answer::Row(row) | Answer::Plt { row, .. } | Answer::SignedWithPc { row, .. } => {
                 write!(f, "{}", Words(arch, *row))?;
+                if let Answer::SignedWithPc { at, .. } = answer {
+                    write!(f, ", signed by the instruction at {at:#x} of the function")?;
+                }
                 registers.iter().try_for_each(|&(register, found)| rule(f, arch, register, found))
             }
         }

@@ -48,8 +48,7 @@ fn name(path: &Path, ending: &str) -> String {
 
 /// CFI that the judge cannot evaluate. gimli does not know some instructions, for example of AArch64. Other CFI has no
 /// meaning: it changes the offset of a CFA that is given by an expression, or that is not set.
-const UNJUDGED: [(&str, &str); 10] = [
-    ("a_negate_pc", "unknown call frame instruction: 0x2c"),
+const UNJUDGED: [(&str, &str); 9] = [
     ("s_window_save", "unknown call frame instruction: 0x2d"),
     ("x_window_save", "unknown call frame instruction: 0x2d"),
     ("x_escape_advance8", "unknown call frame instruction: 0x1d"),

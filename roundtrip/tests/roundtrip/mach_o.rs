@@ -7,7 +7,7 @@ use cfipack_container::File;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, SectionOffset};
 use cfipack_roundtrip::Options;
-use cfipack_roundtrip::unwind_info::{Code, Entry, Report, Table, Violation, row_violations, verify};
+use cfipack_roundtrip::unwind_info::{Code, Entry, Report, Rows, Table, Violation, verify};
 
 /// Reads an object of the corpus. Returns the file and its rows.
 fn object(case: &str) -> (Vec<u8>, Vec<(SectionOffset, Entry)>) {
@@ -105,7 +105,13 @@ fn prologues_are_counted() {
 
 /// Returns the names of the rules that an object's rows break.
 fn broken(bytes: &[u8], rows: &[(SectionOffset, Entry)]) -> Vec<&'static str> {
-    let violations = with_code(bytes, |file, code| row_violations(file.arch(), rows, &code));
+    let violations = with_code(bytes, |file, code| {
+        let sections = file.call_frame_sections().unwrap();
+        let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+        let labels = file.as_macho().unwrap().labels();
+        let symbols = |start, end| labels.within(start, end);
+        Rows::new(file.arch(), rows, &code).with_cfi(&cfi).with_symbols(&symbols).violations()
+    });
     violations.iter().map(Violation::name).collect()
 }
 
@@ -149,7 +155,45 @@ fn each_rule_of_rows() {
     assert_eq!(change(|row| row.lsda = None), ["row-lsda"]);
     assert_eq!(change(|row| row.encoding = Encoding(0x0100_0000)), ["row-lsda"]);
     assert_eq!(change(|row| row.encoding = Encoding(0x4100_8000)), ["unused-bits"]);
+    // Linkers use a row up to the next row or the end of the FDE.
+    assert_eq!(change(|row| row.end.0 -= 1), ["row-length"]);
+    assert_eq!(change(|row| row.end.0 += 1), ["row-length"]);
+    assert_eq!(change(|row| row.end = row.start), ["row-length"]);
     let mut twice = good.clone();
     twice.push((SectionOffset(32), Entry { start: Address(good[0].1.start.0 + 1), ..good[0].1 }));
-    assert_eq!(broken(&bytes, &twice), ["row-overlap"]);
+    assert_eq!(broken(&bytes, &twice), ["row-overlap", "row-length"]);
+    // The parts of a function meet.
+    twice[0].1.end = twice[1].1.start;
+    assert_eq!(broken(&bytes, &twice), [] as [&str; 0]);
+}
+
+/// ld64.lld 23 uses rows of length 0, and drops rows in DWARF mode.
+#[test]
+fn rows_without_an_fde() {
+    let (bytes, good) = object("a02_fp");
+    assert_eq!(broken(&bytes, &good), [] as [&str; 0]);
+    let mut empty = good.clone();
+    empty[0].1.end = empty[0].1.start;
+    assert_eq!(broken(&bytes, &empty), ["row-length"]);
+    let mut dwarf = good.clone();
+    dwarf[0].1.encoding = Encoding(0x0300_0000);
+    assert_eq!(broken(&bytes, &dwarf), ["dwarf-fde"]);
+}
+
+/// A row with an LSDA needs the personality that reads the LSDA.
+#[test]
+fn rows_without_their_personality() {
+    let (bytes, mut rows) = object("x39_pers_gxx");
+    let verified = |rows: &[(SectionOffset, Entry)]| {
+        with_code(&bytes, |file, code| {
+            let sections = file.call_frame_sections().unwrap();
+            let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+            let entries = rows.iter().map(|row| row.1).collect();
+            verify(&cfi, &Table::of_object(file.arch(), entries, code), &Options::default())
+        })
+    };
+    assert!(verified(&rows).is_complete());
+    rows[0].1.personality = 0;
+    let report = verified(&rows);
+    assert_eq!((report.handlers_different, report.contradicted), (1, vec![rows[0].1.start]));
 }

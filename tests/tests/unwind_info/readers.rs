@@ -71,20 +71,18 @@ pub fn tables(test: &str, count: usize) -> Vec<(String, Arch, Vec<u8>)> {
             tables.push((link.name, file.arch(), section.bytes.into_owned()));
         }
     }
-    // Functions are as far from the start of a compressed page as can be, and the last ends where addresses end.
-    let starts = [0, 4, 0xff_ffff, 0x400_0000, 0x4ff_fffe, 0xfe00_0000, 0xfeff_ffff].map(|at| 0x1000 + at);
+    // Functions are as far from the start of a compressed page as can be, and more than 2 GiB of code follow. The last ends
+    // nearly where addresses end.
+    let starts = [0, 4, 0xff_fffe, 0xff_ffff, 0x400_0000, 0x4ff_fffe, 0x7fff_fff0, 0xfe00_0000, 0xfeff_ffff];
     let far = (0..).zip(starts).map(|(number, start)| {
-        encoder::Entry::new(ImageOffset(start), 4, Encoding(0x0200_0000 | number << 16))
+        encoder::Entry::new(ImageOffset(0x1000 + start), 4, Encoding(0x0200_0000 | number << 16))
     });
-    let options = Options::new().with_layout(Layout::LdPrime);
-    let far = lay_out(
-        Arch::Amd64,
-        options,
-        &far.collect::<Vec<_>>(),
-        Some(ImageOffset(u32::MAX)),
-        |_| unreachable!(),
-    );
-    tables.push(("the ends of the ranges".to_owned(), Arch::Amd64, far));
+    let far: Vec<_> = far.collect();
+    for layout in Layout::ALL {
+        let options = Options::new().with_layout(layout);
+        let bytes = lay_out(Arch::Amd64, options, &far, Some(ImageOffset(u32::MAX - 1)), |_| unreachable!());
+        tables.push((format!("the ends of the ranges, {}", layout.name()), Arch::Amd64, bytes));
+    }
     let (seed, count) = random::cases(test, count);
     for i in 0..count as u64 {
         let mut random = Random::new(seed.wrapping_add(i));

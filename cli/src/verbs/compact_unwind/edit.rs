@@ -1,10 +1,12 @@
 //! Changes a file: an object, or the objects in an archive or a fat file.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, bail};
 use cfipack_container::raw::archive::Entries;
 use cfipack_container::{Error, File, Kind, Member};
 use cfipack_edit::{CompactUnwindEditor, Rewrite, rewrite_members, rewrite_slices};
-use cfipack_format::Address;
+use cfipack_format::{Address, Arch};
 
 use super::judge::judge;
 use super::personalities::Personalities;
@@ -32,18 +34,32 @@ pub struct Objects {
     pub others: u64,
     /// The personalities of compact rows, old and new.
     pub personalities: Personalities,
+    /// The same, by architecture: the slices of a fat file are not for the same link.
+    pub by_arch: Vec<(Arch, Personalities)>,
+    /// True if an object is for arm64_32.
+    has_arm64_32: bool,
+    /// The architecture of the last object that was read.
+    arch: Option<Arch>,
+    /// The number of the first object. Objects of several files have different numbers.
+    first: u64,
 }
 
 impl<'a> Edited<'a> {
-    /// Changes a file.
-    pub fn new(bytes: &'a [u8], wishes: Wishes<'_>) -> anyhow::Result<Self> {
-        let mut edited =
-            Self { rewrite: Rewrite::new(), objects: Objects::default(), other_slices: Vec::new() };
+    /// Changes a file. `first` is the number of its first object.
+    pub fn new(bytes: &'a [u8], wishes: Wishes<'_>, first: u64) -> anyhow::Result<Self> {
+        let objects = Objects { first, ..Objects::default() };
+        let mut edited = Self { rewrite: Rewrite::new(), objects, other_slices: Vec::new() };
         let fat = rewrite_slices(bytes, |slice| edited.slice(slice, wishes))?;
         edited.rewrite = match fat {
             Some(rewrite) => rewrite,
             None => edited.objects.add(bytes, wishes)?,
         };
+        if edited.objects.count == 0 && edited.objects.has_arm64_32 {
+            bail!(
+                "there is no Mach-O object for x86-64 or arm64 in it. Objects for arm64_32 stay as they are, because \
+                ld64.lld drops their rows with a frame pointer: link them unchanged, with their FDEs"
+            );
+        }
         if edited.objects.count == 0 {
             bail!("there is no Mach-O object for x86-64 or arm64 in it");
         }
@@ -72,7 +88,8 @@ impl Objects {
     /// Changes the members of an archive, or a file that is no archive.
     fn add<'a>(&mut self, bytes: &'a [u8], wishes: Wishes<'_>) -> anyhow::Result<Rewrite<'a>> {
         let change = |personalities| {
-            let mut objects = Self { personalities, ..Self::default() };
+            let first = self.first + self.count;
+            let mut objects = Self { personalities, first, ..Self::default() };
             let rewrite = rewrite_members(bytes, |member| objects.member(member, wishes))?;
             anyhow::Ok((rewrite, objects))
         };
@@ -83,6 +100,8 @@ impl Objects {
         self.plan.absorb(objects.plan);
         self.count += objects.count;
         self.others += objects.others;
+        self.has_arm64_32 |= objects.has_arm64_32;
+        self.by_arch.extend(objects.arch.map(|arch| (arch, objects.personalities.clone())));
         self.personalities.absorb(objects.personalities);
         Ok(rewrite)
     }
@@ -96,26 +115,35 @@ impl Objects {
     }
 
     fn object<'a>(&mut self, member: &Member<'a>, wishes: Wishes<'_>) -> anyhow::Result<Option<Rewrite<'a>>> {
-        let Some(file) = object(member)? else {
-            self.others += 1;
-            return Ok(None);
+        let file = match object(member)? {
+            Some(file) if is_changeable(&file) => file,
+            other => {
+                self.others += 1;
+                self.has_arm64_32 |= other.is_some_and(|file| file.arch() == Arch::Arm64_32);
+                return Ok(None);
+            }
         };
-        let contradicted = if wishes.repair { judge(&file)?.contradicted } else { Vec::new() };
-        let Some((plan, rewrite)) = self.changed(&file, wishes, &contradicted, &[])? else { return Ok(None) };
+        if file.kind() == Kind::Linked {
+            bail!("a linked file: its linker made its __unwind_info; change the objects before the link");
+        }
+        let (faulty, none) =
+            (if wishes.repair { judge(&file)?.faulty() } else { BTreeSet::new() }, BTreeSet::new());
+        let Some((plan, rewrite)) = self.changed(&file, wishes, &faulty, &none)? else { return Ok(None) };
         let divided = plan.divided();
         let (plan, rewrite) = if divided.is_empty() {
             (plan, rewrite)
         } else {
             // A row that begins inside a function may lack the body that its own part of the code has not reached.
             let new = rewrite.to_vec(file.bytes());
-            let mut undivided = judge(&File::parse(&new)?)?.contradicted;
+            let mut undivided = judge(&File::parse(&new)?)?.faulty();
             undivided.retain(|start| divided.contains(start));
-            match self.changed(&file, wishes, &contradicted, &undivided)? {
+            match self.changed(&file, wishes, &faulty, &undivided)? {
                 Some(changed) if !undivided.is_empty() => changed,
                 _ => (plan, rewrite),
             }
         };
         self.count += 1;
+        self.arch = Some(file.arch());
         self.plan.absorb(plan);
         Ok(Some(rewrite))
     }
@@ -125,12 +153,14 @@ impl Objects {
         &mut self,
         file: &File<'a>,
         wishes: Wishes<'_>,
-        contradicted: &[Address],
-        undivided: &[Address],
+        faulty: &BTreeSet<Address>,
+        undivided: &BTreeSet<Address>,
     ) -> anyhow::Result<Option<(Plan, Rewrite<'a>)>> {
-        let Some(editor) = CompactUnwindEditor::of(file)? else { return Ok(None) };
-        let request = Request { wishes, object: self.count, contradicted, undivided };
-        let plan = Plan::for_object(file, &editor, &request, &mut self.personalities)?;
+        let (Some(editor), Some(macho)) = (CompactUnwindEditor::of(file)?, file.as_macho()) else {
+            return Ok(None);
+        };
+        let request = Request { wishes, object: self.first + self.count, faulty, undivided };
+        let plan = Plan::for_object(file, &editor, macho.labels(), &request, &mut self.personalities)?;
         let rewrite = editor.rewrite(&plan.edits)?;
         Ok(Some((plan, rewrite)))
     }
@@ -158,20 +188,13 @@ fn without_subtype(name: &str) -> &str {
     name.trim_end_matches(".x1").trim_end_matches(['e', 'h'])
 }
 
-/// Returns a member as an object, if it is an object for x86-64 or arm64.
+/// Returns a member as a file, if it is one that can be read.
 fn object<'a>(member: &Member<'a>) -> anyhow::Result<Option<File<'a>>> {
-    let file = match File::parse(member.bytes) {
-        Ok(file) => file,
-        Err(Error::NotObject { .. } | Error::Unsupported { .. }) if member.is_of_archive => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    if !is_changeable(&file) {
-        return Ok(None);
+    match File::parse(member.bytes) {
+        Ok(file) => Ok(Some(file)),
+        Err(Error::NotObject { .. } | Error::Unsupported { .. }) if member.is_of_archive => Ok(None),
+        Err(error) => Err(error.into()),
     }
-    if file.kind() == Kind::Linked {
-        bail!("a linked file: its linker made its __unwind_info; change the objects before the link");
-    }
-    Ok(Some(file))
 }
 
 /// Returns whether a file is for an architecture whose objects are changed.

@@ -1,14 +1,19 @@
 //! Reads a changed file back, checks its structure, and compares its rows with their CFI.
 
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
 use anyhow::{Context as _, bail};
 use cfipack_container::{File, members};
+use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::structure::check_compact_unwind_edit;
-use cfipack_roundtrip::unwind_info::{Code, Report, Table};
+use cfipack_roundtrip::unwind_info::{Report, Violation};
 use serde::Serialize;
 
 use super::edit::is_changeable;
 use crate::compact::source;
-use crate::report::compact_verdict;
+use crate::report::compact_verdict::{self, Verdict};
 use crate::report::escaped::Escaped;
 use crate::report::place::Places;
 
@@ -32,12 +37,35 @@ pub struct Price {
 pub struct Judgement {
     /// The price of the change.
     pub price: Price,
-    /// The number of functions whose rows contradicted the CFI before, and no longer do.
-    pub repaired: u64,
-    /// The number of functions whose rows contradict the CFI.
-    pub contradicted: u64,
-    /// Descriptions of the first ranges of code for which rows contradict the CFI.
+    /// The functions that had a row that contradicts the CFI or breaks a rule, and have none any more.
+    pub repaired: Findings,
+    /// The functions that have such a row.
+    pub contradicted: Findings,
+    /// The functions with symbols inside that have no row.
+    pub with_symbols: Findings,
+    /// Other rules that the rows break.
+    pub other: Findings,
+    /// The number of functions whose rows cannot be judged.
+    pub unjudged: u64,
+    /// True if `verify` of the new file ends with a status other than 0.
+    pub is_faulty: bool,
+}
+
+/// Functions with a finding.
+#[derive(Default, Debug)]
+pub struct Findings {
+    /// The number of functions.
+    pub functions: u64,
+    /// Descriptions of the first findings.
     pub described: Vec<String>,
+}
+
+impl Findings {
+    fn add(&mut self, functions: usize, described: impl Iterator<Item = String>) {
+        self.functions += functions.to_u64();
+        let room = DESCRIBED.saturating_sub(self.described.len());
+        self.described.extend(described.take(room));
+    }
 }
 
 impl Judgement {
@@ -63,49 +91,100 @@ impl Judgement {
     fn add(&mut self, name: Option<&str>, old: &[u8], new: &[u8]) -> anyhow::Result<()> {
         if old == new {
             if let Some(file) = object(new) {
-                let report = judge(&file)?;
-                self.describe(name, &file, &report);
+                self.describe(&judge(&file)?, &Place::new(name, &file));
             }
             return Ok(());
         }
         check_compact_unwind_edit(old, new)?;
         let file = File::parse(new)?;
         let (old, new) = (judge(&File::parse(old)?)?, judge(&file)?);
-        let is_known = |start: &_| old.contradicted.binary_search(start).is_ok();
-        let counts = |report: &Report| {
-            let Report { pcs_different, pcs_scanned, handlers_different, pcs_missing, .. } = *report;
-            [pcs_different, pcs_scanned, handlers_different, pcs_missing]
-        };
-        let is_worse = counts(&old).iter().zip(counts(&new)).any(|(old, new)| *old < new);
-        if is_worse || !new.contradicted.iter().all(is_known) || old.unjudged != new.unjudged {
-            let first = new.differences.first().map_or(String::new(), |first| format!(": {first}"));
-            bail!("the new rows do not represent the CFI{first}");
+        let (before, after) = (old.faulty(), new.faulty());
+        if is_worse(&old.report, &new.report) || !after.is_subset(&before) {
+            let first = new.report.differences.first().map(ToString::to_string);
+            let first = first.or_else(|| new.broken.first().map(ToString::to_string));
+            bail!("the new rows do not represent the CFI: {}", first.unwrap_or_default());
         }
-        self.repaired += (old.contradicted.len() - new.contradicted.len()) as u64;
-        self.price.pcs_prologue += new.pcs_prologue.saturating_sub(old.pcs_prologue);
-        self.price.pcs_epilogue += new.pcs_epilogue.saturating_sub(old.pcs_epilogue);
+        let place = Place::new(name, &file);
+        let repaired: BTreeSet<_> = before.difference(&after).copied().collect();
+        self.repaired.add(repaired.len(), place.faults(&old, &repaired));
+        self.price.pcs_prologue += new.report.pcs_prologue.saturating_sub(old.report.pcs_prologue);
+        self.price.pcs_epilogue += new.report.pcs_epilogue.saturating_sub(old.report.pcs_epilogue);
         let exact_or_step = |report: &Report| report.pcs_equal + report.pcs_prologue + report.pcs_epilogue;
-        self.price.pcs += exact_or_step(&new).saturating_sub(exact_or_step(&old));
-        self.describe(name, &file, &new);
+        self.price.pcs += exact_or_step(&new.report).saturating_sub(exact_or_step(&old.report));
+        self.describe(&new, &place);
         Ok(())
     }
 
-    /// Describes the contradictions of an object. `name` is its name in an archive.
-    fn describe(&mut self, name: Option<&str>, file: &File<'_>, report: &Report) {
-        self.contradicted += report.contradicted.len() as u64;
-        let room = DESCRIBED.saturating_sub(self.described.len());
-        if report.contradicted.is_empty() || room == 0 {
-            return;
+    /// Adds the verdict on an object of the new file.
+    fn describe(&mut self, verdict: &Verdict, place: &Place<'_, '_>) {
+        let faulty = verdict.faulty();
+        self.is_faulty |= !verdict.passes();
+        self.unjudged += verdict.report.unjudged;
+        self.contradicted.add(faulty.len(), place.faults(verdict, &faulty));
+        let broken = verdict.broken.iter().filter(|broken| !broken.is_warning());
+        let broken = broken.filter(|broken| broken.function_of_row().is_none());
+        let (inside, other): (Vec<&Violation>, Vec<_>) =
+            broken.partition(|broken| matches!(broken, Violation::SymbolInside { .. }));
+        for (findings, list) in [(&mut self.with_symbols, inside), (&mut self.other, other)] {
+            findings.add(list.len(), list.iter().map(|broken| place.rule(broken)));
         }
-        let places = Places::new(file);
-        for difference in report.differences.iter().take(room) {
-            let place = places.name(difference.start);
-            let words = difference.to_string();
-            self.described.push(match name {
-                Some(name) => format!("{}: {place}: {words}", Escaped(name)),
-                None => format!("{place}: {words}"),
-            });
-        }
+    }
+}
+
+/// Returns whether the new rows of an object are worse than the old ones.
+fn is_worse(old: &Report, new: &Report) -> bool {
+    let counts = |report: &Report| {
+        let Report { pcs_different, pcs_scanned, handlers_different, pcs_missing, .. } = *report;
+        [pcs_different, pcs_scanned, handlers_different, pcs_missing]
+    };
+    // A function that differs counts as different, even if the rest of its CFI cannot be judged.
+    counts(old).iter().zip(counts(new)).any(|(old, new)| *old < new)
+        || new.unjudged > old.unjudged + old.different
+}
+
+/// Names the places of an object.
+struct Place<'p, 'a> {
+    /// The name of the object in an archive.
+    member: Option<&'p str>,
+    places: Places<'p, 'a>,
+}
+
+impl<'p, 'a> Place<'p, 'a> {
+    fn new(member: Option<&'p str>, file: &'p File<'a>) -> Self {
+        Self { member, places: Places::new(file) }
+    }
+
+    fn line(&self, words: impl Display) -> String {
+        self.member.map_or_else(|| words.to_string(), |name| format!("{}: {words}", Escaped(name)))
+    }
+
+    /// Describes a rule that is broken.
+    fn rule(&self, broken: &Violation) -> String {
+        let function = match broken {
+            Violation::SymbolInside { function, .. } => Some(*function),
+            _ => broken.function_of_row(),
+        };
+        let place = function.map_or_else(String::new, |at| self.places.name(Address(at.0.into())) + ": ");
+        self.line(format_args!("{place}__compact_unwind: {broken}"))
+    }
+
+    /// Describes the differences and broken rules of functions.
+    fn faults<'f>(
+        &'f self,
+        verdict: &'f Verdict,
+        functions: &'f BTreeSet<Address>,
+    ) -> impl Iterator<Item = String> + use<'f, 'p, 'a> {
+        let differences = verdict.report.differences.iter();
+        let differences = differences.filter(|difference| functions.contains(&difference.function));
+        let differences =
+            differences.map(|found| self.line(format_args!("{}: {found}", self.places.name(found.start))));
+        let broken = verdict.broken.iter().filter(|broken| !broken.is_warning());
+        let broken = broken.filter(|broken| {
+            let function = broken.function_of_row();
+            function.is_some_and(|function| functions.contains(&Address(function.0.into())))
+        });
+        let broken = broken.map(|broken| self.rule(broken));
+        differences.chain(broken)
     }
 }
 
@@ -115,11 +194,9 @@ fn object(bytes: &[u8]) -> Option<File<'_>> {
     is_changeable(&file).then_some(file)
 }
 
-/// Compares the rows of an object with its CFI.
-pub fn judge(file: &File<'_>) -> anyhow::Result<Report> {
-    let sections = file.code_sections()?;
-    let code = Code::new(sections.iter().map(|section| (section.address, &section.bytes[..])));
+/// Verifies an object, as `verify` does.
+pub fn judge(file: &File<'_>) -> anyhow::Result<Verdict> {
     let compact = source::rows(file)?;
-    let rows = compact.iter().flat_map(source::entries_of_rows).map(|(_, entry)| entry).collect();
-    compact_verdict::of_file(file, &Table::of_object(file.arch(), rows, code))
+    let rows: Vec<_> = compact.iter().flat_map(source::entries_of_rows).collect();
+    compact_verdict::of_rows(file, &rows)
 }

@@ -15,6 +15,7 @@ use anyhow::{Context as _, bail};
 
 use self::edit::Edited;
 use self::judge::Judgement;
+use self::personalities::Together;
 use self::plan::Wishes;
 use self::report::Summary;
 use crate::edit::many::IN_PLACE;
@@ -22,7 +23,6 @@ use crate::io::check;
 use crate::io::entry::Entry;
 use crate::io::original::{Original, Policy};
 use crate::io::spool::Spool;
-use crate::report::count::Number;
 use crate::report::escaped::FileName;
 use crate::report::status::{self, Status};
 
@@ -34,8 +34,8 @@ without directives. Rows in DWARF mode, and functions with an FDE and no row, ge
 encoding that restores what the CFI restores, in the body of the function and at every
 call, where there is one. FDEs stay in the object: ld64.lld removes those of functions with
 compact rows. The price: such a row is not exact in prologues and epilogues, where the FDE
-was; the summary counts these PCs. Rows that contradict the CFI before are reported;
---repair replaces them.
+was; the summary counts these PCs. Rows that contradict the CFI, or break a rule of linkers,
+are reported; --repair replaces them.
 
 A linked file can have three personalities. --personality restricts the change to those
 named, if the objects of a link have more.
@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Leave functions with other personalities than SYMBOL in DWARF mode; may be repeated
     #[arg(long, value_name = "SYMBOL")]
     personality: Vec<String>,
-    /// Replace rows that contradict the CFI, by a right encoding or by DWARF mode
+    /// Replace rows that contradict the CFI or break a rule, by a right encoding or by DWARF mode
     #[arg(long)]
     repair: bool,
     /// Print the summary as JSON on standard output, one object for each file, one per line
@@ -76,9 +76,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if let Some(output) = &arguments.output {
         check::copy(output, &arguments.files, arguments.json, IN_PLACE)?;
     }
-    let mut worst = Status::Done;
+    let (mut worst, mut together) = (Status::Done, Together::default());
     for path in &arguments.files {
-        match change(path, arguments) {
+        match change(path, arguments, &mut together) {
             Ok(status) => worst = worst.max(status),
             Err(error) if status::is_broken_pipe(&error) => return Ok(worst),
             Err(error) => {
@@ -87,10 +87,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             }
         }
     }
+    together.warn();
     Ok(worst)
 }
 
-fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<Status> {
+fn change(path: &Path, arguments: &Arguments, together: &mut Together) -> anyhow::Result<Status> {
     let name = || path.display().to_string();
     let is_input = path == Path::new("-");
     if is_input && arguments.in_place {
@@ -101,7 +102,7 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<Status> {
     let original = Entry::followed(opened).and_then(Original::open).with_context(name)?;
     let old = original.bytes();
     let wishes = Wishes { personalities: &arguments.personality, repair: arguments.repair };
-    let edited = Edited::new(old, wishes).with_context(name)?;
+    let edited = Edited::new(old, wishes, together.objects).with_context(name)?;
     let new = &edited.rewrite;
     let mut judgement = Judgement::default();
     let mut judge = |bytes: &[u8]| {
@@ -119,15 +120,8 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<Status> {
     for warning in written.with_context(name)? {
         status::warn(&format_args!("{}: {warning}", path.display()));
     }
-    let with_symbols = edited.objects.plan.with_symbols;
-    if with_symbols != 0 {
-        status::warn(&format_args!(
-            "{}: {} with symbols inside: ld64.lld gives a symbol without a row no unwind information",
-            path.display(),
-            Number(with_symbols, "function")
-        ));
-    }
-    let status = Status::differs_if(judgement.contradicted != 0);
+    together.absorb(&edited.objects);
+    let status = Status::differs_if(judgement.is_faulty);
     let name = FileName::of_path(path);
     let summary = Summary { name, edited: &edited, judgement: &judgement, old_len: old.len() };
     status::judged(status, if arguments.json { summary.print_json() } else { summary.print() })

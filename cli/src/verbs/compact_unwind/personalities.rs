@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use cfipack_container::{CompactUnwind, File};
 use cfipack_edit::CompactUnwindEditor;
-use cfipack_format::SectionOffset;
 use cfipack_format::compact_unwind::{Entry as Row, Mode};
 use cfipack_format::unwind_info::MAX_PERSONALITIES;
 use cfipack_format::widen::ToU64;
+use cfipack_format::{Arch, SectionOffset};
 
+use super::edit::Objects;
 use crate::compact::personalities::symbols_by_field;
+use crate::report::escaped::Escaped;
+use crate::report::status;
 
 /// A personality. A local or private external symbol is another personality in each object, even if the name is the
 /// same. For example, `ld -r` and `objcopy --localize-symbol` make such symbols.
@@ -36,12 +39,19 @@ pub struct Personalities {
     before: BTreeSet<Personality>,
     /// All personalities.
     all: BTreeSet<Personality>,
+    /// The personalities of functions that stay in DWARF mode, because they would be a fourth.
+    refused: BTreeSet<Personality>,
 }
 
 impl Personalities {
     /// Returns the personalities in the order of their names.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.all.iter().map(|personality| &*personality.name)
+    }
+
+    /// Returns the personalities for which there is no room.
+    pub fn refused(&self) -> impl Iterator<Item = &str> {
+        self.refused.iter().map(|personality| &*personality.name)
     }
 
     /// Returns whether new rows have too many personalities. This happens if a later object had compact rows with
@@ -52,13 +62,14 @@ impl Personalities {
 
     /// Returns the personalities of the rows that were compact before.
     pub fn before(self) -> Self {
-        Self { all: self.before.clone(), before: self.before }
+        Self { all: self.before.clone(), before: self.before, ..Self::default() }
     }
 
-    /// Adds the personalities of another file. The two files are not for the same link.
+    /// Adds the personalities of another slice or file.
     pub fn absorb(&mut self, other: Self) {
         self.before.extend(other.before);
         self.all.extend(other.all);
+        self.refused.extend(other.refused);
     }
 
     /// Adds the personalities of an object's compact rows. `object` is the object's number.
@@ -95,9 +106,45 @@ impl Personalities {
             return true;
         }
         let has_room = self.all.len() < MAX_PERSONALITIES;
-        if has_room {
-            self.all.insert(personality);
-        }
+        let list = if has_room { &mut self.all } else { &mut self.refused };
+        list.insert(personality);
         has_room
+    }
+}
+
+/// The personalities of all files of a run.
+#[derive(Default, Debug)]
+pub struct Together {
+    /// The number of objects.
+    pub objects: u64,
+    by_arch: Vec<(Arch, Personalities)>,
+}
+
+impl Together {
+    /// Adds the objects of a file.
+    pub fn absorb(&mut self, objects: &Objects) {
+        self.objects += objects.count;
+        for (arch, personalities) in &objects.by_arch {
+            match self.by_arch.iter_mut().find(|(known, _)| known == arch) {
+                Some((_, all)) => all.absorb(personalities.clone()),
+                None => self.by_arch.push((*arch, personalities.clone())),
+            }
+        }
+    }
+
+    /// Warns if the compact rows of all files have more personalities than an image can have. It is not known which files
+    /// are for the same link.
+    pub fn warn(&self) {
+        for (arch, personalities) in &self.by_arch {
+            let names: Vec<_> = personalities.names().map(|name| Escaped(name).to_string()).collect();
+            if names.len() > MAX_PERSONALITIES {
+                status::warn(&format_args!(
+                    "the compact rows of these {arch} objects have {} personalities together: {}. An image can have \
+                    {MAX_PERSONALITIES}: if all objects are for one image, its link fails; --personality names those to take",
+                    names.len(),
+                    names.join(", ")
+                ));
+            }
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Decides for each function of an object if it gets a compact encoding.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 use anyhow::Context as _;
 use cfipack_cfi::{Error as CfiError, Function, Functions};
-use cfipack_container::{CallFrameSection, CompactUnwindRow, File, Relocation};
+use cfipack_container::{CallFrameSection, CompactUnwindRow, File, Labels, Relocation};
 use cfipack_edit::{CompactUnwindEdit, CompactUnwindEditor};
 use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
 use cfipack_format::widen::ToU64;
@@ -34,8 +35,6 @@ pub struct Plan {
     pub compact: u64,
     /// The number of functions that get a compact encoding.
     pub gained: u64,
-    /// The number of functions with symbols inside that have no row after the change.
-    pub with_symbols: u64,
     /// The rows that are changed or added.
     pub edits: Vec<CompactUnwindEdit>,
     /// Bytes of the FDEs of functions that get a compact encoding. A linker can remove these FDEs.
@@ -46,13 +45,17 @@ pub struct Plan {
 
 /// Plans the changes of an object.
 struct Planner<'p, 'a> {
+    arch: Arch,
     editor: &'p CompactUnwindEditor<'p, 'a>,
+    labels: Labels<'p, 'a>,
     /// The rows by address.
     rows: BTreeMap<Address, Vec<CompactUnwindRow>>,
     /// The starts of the functions that have FDEs, each with the number of its FDEs.
     starts: HashMap<Address, u64>,
     request: &'p Request<'p>,
     personalities: &'p mut Personalities,
+    /// The rows that are replaced.
+    edited: BTreeSet<SectionOffset>,
     plan: Plan,
 }
 
@@ -63,17 +66,18 @@ pub struct Request<'r> {
     pub wishes: Wishes<'r>,
     /// The number of the object in its file.
     pub object: u64,
-    /// The functions whose rows are to be replaced, because they contradict the CFI. In ascending order.
-    pub contradicted: &'r [Address],
-    /// The functions that must not be divided into several rows. In ascending order.
-    pub undivided: &'r [Address],
+    /// The functions and rows that are to be replaced, because they contradict the CFI or break a rule.
+    pub faulty: &'r BTreeSet<Address>,
+    /// The functions that must not be divided into several rows.
+    pub undivided: &'r BTreeSet<Address>,
 }
 
 impl Plan {
     /// Decides for every function of an object.
-    pub fn for_object(
-        file: &File<'_>,
-        editor: &CompactUnwindEditor<'_, '_>,
+    pub fn for_object<'a>(
+        file: &File<'a>,
+        editor: &CompactUnwindEditor<'_, 'a>,
+        labels: Labels<'_, 'a>,
         request: &Request<'_>,
         personalities: &mut Personalities,
     ) -> anyhow::Result<Self> {
@@ -85,8 +89,17 @@ impl Plan {
                 rows.entry(row.function).or_default().push(*row);
             }
         }
-        let starts = HashMap::new();
-        let mut planner = Planner { editor, rows, starts, request, personalities, plan: Self::default() };
+        let mut planner = Planner {
+            arch: file.arch(),
+            editor,
+            labels,
+            rows,
+            starts: HashMap::new(),
+            request,
+            personalities,
+            edited: BTreeSet::new(),
+            plan: Self::default(),
+        };
         let code_sections = file.code_sections()?;
         let code = Code::new(code_sections.iter().map(|section| (section.address, &section.bytes[..])));
         let sections = file.call_frame_sections()?;
@@ -95,7 +108,7 @@ impl Plan {
             let planned = planner.section(file, section, &mut encoder);
             planned.with_context(|| format!("section {}", section.section.name))?;
         }
-        planner.count_symbols_without_fde(file.arch());
+        planner.divide_rows_without_fde();
         Ok(planner.plan)
     }
 
@@ -121,7 +134,6 @@ impl Plan {
         self.functions += other.functions;
         self.compact += other.compact;
         self.gained += other.gained;
-        self.with_symbols += other.with_symbols;
         self.edits.extend(other.edits);
         self.fde_bytes += other.fde_bytes;
         for (reason, count) in other.reasons {
@@ -161,18 +173,16 @@ impl<'a> Planner<'_, 'a> {
                 self.keep("several-fdes");
                 continue;
             }
-            let encoded = self.function(file, &function, &relocations, encoder);
-            match encoded {
-                Ok(Some(edit)) => {
+            let repairs = self.rows_to_repair(&function);
+            match self.function(&function, &relocations, &repairs, encoder) {
+                Ok(Some((edit, symbols))) => {
                     self.plan.gained += 1;
                     self.plan.fde_bytes += fde_len(&section.section.bytes, &function);
-                    self.divide(edit);
+                    self.divide(edit, &symbols);
                 }
                 Ok(None) => self.plan.compact += 1,
                 Err(reason) => {
-                    if let Some(row) = self.row_to_repair(&function) {
-                        self.plan.edits.push(change(row, Encoding::dwarf(file.arch(), 0)));
-                    }
+                    self.leave_to_fde(&function, &repairs);
                     self.keep(reason);
                 }
             }
@@ -181,29 +191,45 @@ impl<'a> Planner<'_, 'a> {
     }
 
     /// Adds the rows of a function: a row from its start, and a row from each symbol inside it.
-    fn divide(&mut self, edit: CompactUnwindEdit) {
+    fn divide(&mut self, edit: CompactUnwindEdit, symbols: &[Address]) {
         let end = edit.function.offset(edit.length.into());
-        let mut starts = self.editor.symbols_within(edit.function, end);
-        self.plan.with_symbols -= u64::from(!starts.is_empty());
-        starts.insert(0, edit.function);
-        for (number, &function) in starts.iter().enumerate() {
-            let next = starts.get(number + 1).copied().unwrap_or(end);
+        let starts = || std::iter::once(edit.function).chain(symbols.iter().copied());
+        for (number, (function, next)) in starts().zip(starts().skip(1).chain([end])).enumerate() {
             let length = (next.0 - function.0) as u32;
             let (row, encoding) = match number {
                 0 => (edit.row, edit.encoding),
                 _ => (None, edit.encoding.with_flags(Flags::NOT_FUNCTION_START)),
             };
-            self.plan.edits.push(CompactUnwindEdit { row, function, length, encoding, ..edit });
+            self.edit(CompactUnwindEdit { row, function, length, encoding, ..edit });
         }
     }
 
-    /// Returns the row to replace because it contradicts the CFI.
-    fn row_to_repair(&self, function: &Function<'_>) -> Option<CompactUnwindRow> {
-        let start = function.key.address();
-        self.request.contradicted.binary_search(&start).ok()?;
-        match self.rows.get(&start)?[..] {
-            [row] if u64::from(row.length) == function.size => Some(row),
-            _ => None,
+    fn edit(&mut self, edit: CompactUnwindEdit) {
+        self.edited.extend(edit.row);
+        self.plan.edits.push(edit);
+    }
+
+    /// Returns the rows of a function that are to be replaced, because they contradict the CFI or break a rule. In hostile
+    /// input every FDE may contain all rows. Functions with many rows are not repaired.
+    fn rows_to_repair(&self, function: &Function<'_>) -> Vec<CompactUnwindRow> {
+        let range = range(function);
+        if self.request.faulty.range(range.clone()).next().is_none() {
+            return Vec::new();
+        }
+        let rows = self.rows.range(range).flat_map(|(_, rows)| rows).copied();
+        // FDEs may overlap.
+        let rows = rows.filter(|row| !self.edited.contains(&row.offset));
+        let rows: Vec<_> = rows.take(Labels::MOST_WITHIN + 1).collect();
+        if rows.len() > Labels::MOST_WITHIN { Vec::new() } else { rows }
+    }
+
+    /// Puts the rows of a function into DWARF mode. Each row ends where the next row starts.
+    fn leave_to_fde(&mut self, function: &Function<'_>, rows: &[CompactUnwindRow]) {
+        let end = Address(function.key.address().0.saturating_add(function.size));
+        let starts = rows.iter().map(|row| row.function).skip(1).chain([end]);
+        for (row, next) in rows.iter().zip(starts) {
+            let length = u32::try_from(next.0.saturating_sub(row.function.0)).unwrap_or(u32::MAX);
+            self.edit(CompactUnwindEdit { length, ..change(row, Encoding::dwarf(self.arch, 0)) });
         }
     }
 
@@ -211,102 +237,119 @@ impl<'a> Planner<'_, 'a> {
         *self.plan.reasons.entry(reason).or_default() += 1;
     }
 
-    /// Returns the row that a function gets, or `None` if it already has a compact row. The error is the reason why the
-    /// function keeps its FDE.
+    /// Returns the row that a function gets, with the symbols that divide it, or `None` if it already has a compact row.
+    /// `repairs` are its rows that are to be replaced. The error is the reason why the function keeps its FDE.
     fn function<'f>(
         &mut self,
-        file: &File<'_>,
         function: &Function<'f>,
         relocations: &HashMap<u64, Relocation>,
+        repairs: &[CompactUnwindRow],
         encoder: &mut CompactEncoder<'_, 'f>,
-    ) -> Result<Option<CompactUnwindEdit>, &'static str> {
-        let start = function.key.address();
-        let end = Address(start.0.saturating_add(function.size));
-        let within = self.editor.symbols_within(start, end);
-        let is_divided = self.lacks_rows(&within);
-        self.plan.with_symbols += u64::from(is_divided);
-        let row = self.row(file, function)?;
+    ) -> Result<Option<(CompactUnwindEdit, Vec<Address>)>, &'static str> {
+        let Range { start, end } = range(function);
+        let symbols = self.symbols_without_row(start, end);
+        let row = self.row(function, repairs)?;
         if let Some(row) = row
-            && is_compact(file.arch(), &row)
-            && self.row_to_repair(function).is_none()
+            && self.is_compact(&row)
+            && repairs.is_empty()
         {
             let is_own = row.function == start && u64::from(row.length) == function.size;
-            let is_alone = row.personality.is_none() && row.lsda.is_none();
-            if is_divided && is_own && is_alone && self.may_divide(file.arch(), start, &within, row.encoding)
-            {
-                self.divide(change(row, row.encoding));
+            if is_own {
+                self.divide_row(&row, &symbols);
             }
             return Ok(None);
         }
         let encoding = encoder.encode(function).map_err(|unsupported| unsupported.reason.name())?;
-        if !self.editor.has_subsections() {
+        if !self.labels.has_subsections() {
             return Err("no-subsections");
         }
         let is_defined = |field: Option<SectionOffset>| {
             let relocation = field.and_then(|field| relocations.get(&field.0.to_u64()));
             relocation.is_none_or(|relocation| relocation.section.is_some())
         };
-        if !is_defined(Some(function.start_field)) || !self.editor.starts_subsection(start) {
+        if !is_defined(Some(function.start_field)) || !self.labels.starts_subsection(start) {
             return Err("function-without-symbol");
         }
         let lsda = function.lsda().map_err(|reason| reason.name())?;
-        if lsda.is_some_and(|lsda| !is_defined(function.lsda_field()) || !self.editor.starts_subsection(lsda))
+        if lsda.is_some_and(|lsda| !is_defined(function.lsda_field()) || !self.labels.starts_subsection(lsda))
         {
             return Err("lsda-without-symbol");
         }
         let length = u32::try_from(function.size).map_err(|_| "function-size")?;
         let is_alone = lsda.is_none() && function.cie.personality.is_none();
-        if is_divided && !(is_alone && self.may_divide(file.arch(), start, &within, encoding)) {
+        if !(symbols.is_empty() || is_alone && self.may_divide(start, &symbols, encoding)) {
             return Err("symbol-inside");
         }
         let personality = self.personality(function, relocations)?;
         let row = row.map(|row| row.offset);
-        Ok(Some(CompactUnwindEdit { row, function: start, length, encoding, personality, lsda }))
+        Ok(Some((CompactUnwindEdit { row, function: start, length, encoding, personality, lsda }, symbols)))
     }
 
-    /// Returns whether one of the symbols inside a function has no row.
-    fn lacks_rows(&self, within: &[Address]) -> bool {
-        within.iter().any(|symbol| !self.rows.contains_key(symbol))
+    /// Returns the symbols within a function that have neither a row nor an FDE.
+    fn symbols_without_row(&self, start: Address, end: Address) -> Vec<Address> {
+        let has_row =
+            |symbol| self.rows.get(&symbol).is_some_and(|rows| rows.iter().any(|row| self.is_compact(row)));
+        let mut symbols = self.labels.within(start, end);
+        symbols.retain(|symbol| *symbol == start || !has_row(*symbol) && !self.starts.contains_key(symbol));
+        symbols
     }
 
-    /// Counts functions without an FDE that have symbols inside. Their rows cannot be judged, so they stay.
-    fn count_symbols_without_fde(&mut self, arch: Arch) {
-        for row in self.rows.values().flatten() {
-            let end = row.function.offset(row.length.into());
-            if is_compact(arch, row) && !self.starts.contains_key(&row.function) {
-                let is_divided = self.lacks_rows(&self.editor.symbols_within(row.function, end));
-                self.plan.with_symbols += u64::from(is_divided);
+    /// Divides the compact rows of functions without an FDE by the symbols inside them. A row has one encoding for all of
+    /// its PCs, so nothing changes for them.
+    fn divide_rows_without_fde(&mut self) {
+        let rows: Vec<_> = self.rows.values().flatten().copied().collect();
+        for row in rows {
+            let is_edited = self.edited.contains(&row.offset);
+            if self.is_compact(&row) && !self.starts.contains_key(&row.function) && !is_edited {
+                let end = row.function.offset(row.length.into());
+                self.divide_row(&row, &self.symbols_without_row(row.function, end));
             }
         }
     }
 
+    /// Divides a compact row that stays, if it may be divided.
+    fn divide_row(&mut self, row: &CompactUnwindRow, symbols: &[Address]) {
+        let is_alone = row.personality.is_none() && row.lsda.is_none();
+        let has_information = row.encoding != Encoding::NONE && !symbols.is_empty();
+        if is_alone && has_information && self.may_divide(row.function, symbols, row.encoding) {
+            self.divide(change(row, row.encoding), symbols);
+        }
+    }
+
     /// Returns whether a function may have a row for each symbol inside it. A personality and an LSDA belong to the start
-    /// of a function, so its callers exclude these.
-    fn may_divide(&self, arch: Arch, start: Address, within: &[Address], encoding: Encoding) -> bool {
-        !encoding.depends_on_start(arch)
-            && within.len() <= CompactUnwindEditor::MOST_WITHIN
-            && self.request.undivided.binary_search(&start).is_err()
+    /// of a function, so its callers exclude these. All of the symbols must be without a row. At the function's start,
+    /// a symbol that belongs to the code before hides any row.
+    fn may_divide(&self, start: Address, symbols: &[Address], encoding: Encoding) -> bool {
+        !encoding.depends_on_start(self.arch)
+            && symbols.len() <= Labels::MOST_WITHIN
+            && !symbols.contains(&start)
+            && !self.request.undivided.contains(&start)
+    }
+
+    /// Returns whether a row is not in DWARF mode.
+    fn is_compact(&self, row: &CompactUnwindRow) -> bool {
+        row.encoding.mode(self.arch) != Some(Mode::Dwarf)
     }
 
     /// Finds the row of a function. The error is the reason why the function keeps its FDE.
     fn row(
         &self,
-        file: &File<'_>,
         function: &Function<'_>,
+        repairs: &[CompactUnwindRow],
     ) -> Result<Option<CompactUnwindRow>, &'static str> {
         let start = function.key.address();
-        let end = Address(start.0.saturating_add(function.size.max(1)));
         // In hostile input every FDE may contain all rows. Two rows are already too many, so stop there.
-        let rows: Vec<_> = self.rows.range(start..end).flat_map(|(_, rows)| rows).take(2).collect();
-        let is_compact = |row| is_compact(file.arch(), row);
+        let rows: Vec<_> = self.rows.range(range(function)).flat_map(|(_, rows)| rows).take(2).collect();
         match rows[..] {
             [] => Ok(None),
-            [row] if self.row_to_repair(function) == Some(*row) => Ok(Some(*row)),
+            [row] if row.function == start && !repairs.is_empty() => Ok(Some(*row)),
             [row] if row.encoding == Encoding::NONE => Err("row-without-unwind-information"),
-            [row] if is_compact(row) => Ok(Some(*row)),
+            [row] if self.is_compact(row) && repairs.is_empty() => Ok(Some(*row)),
             [row] if row.function == start && u64::from(row.length) == function.size => Ok(Some(*row)),
             [_] => Err("row-of-another-range"),
-            [row, next] if is_compact(row) && is_compact(next) => Ok(Some(*row)),
+            [row, next] if self.is_compact(row) && self.is_compact(next) && repairs.is_empty() => {
+                Ok(Some(*row))
+            }
             _ => Err("several-rows"),
         }
     }
@@ -334,14 +377,15 @@ impl<'a> Planner<'_, 'a> {
     }
 }
 
-/// Returns whether a row is not in DWARF mode.
-fn is_compact(arch: Arch, row: &CompactUnwindRow) -> bool {
-    row.encoding.mode(arch) != Some(Mode::Dwarf)
+/// Returns the PCs of a function. The range of a function without code has one PC.
+fn range(function: &Function<'_>) -> Range<Address> {
+    let start = function.key.address();
+    start..Address(start.0.saturating_add(function.size.max(1)))
 }
 
 /// Returns the change of a row to an encoding without personality and LSDA.
-fn change(row: CompactUnwindRow, encoding: Encoding) -> CompactUnwindEdit {
-    let CompactUnwindRow { offset, function, length, .. } = row;
+fn change(row: &CompactUnwindRow, encoding: Encoding) -> CompactUnwindEdit {
+    let CompactUnwindRow { offset, function, length, .. } = *row;
     CompactUnwindEdit { row: Some(offset), function, length, encoding, personality: None, lsda: None }
 }
 

@@ -7,7 +7,7 @@ use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
 use super::edit::{Edited, Objects};
-use super::judge::{Judgement, Price};
+use super::judge::{Findings, Judgement, Price};
 use crate::edit::{Change, changes};
 use crate::io::output;
 use crate::report::count::{Counts, Number, percent};
@@ -31,8 +31,8 @@ impl Summary<'_, '_> {
     pub fn print(&self) -> anyhow::Result<()> {
         let mut text = Vec::new();
         let Edited { objects, rewrite, other_slices } = self.edited;
-        let Objects { plan, count, others, personalities } = objects;
-        let Judgement { price, repaired, contradicted, described } = self.judgement;
+        let Objects { plan, count, others, personalities, .. } = objects;
+        let Judgement { price, repaired, contradicted, with_symbols, other, unjudged, .. } = self.judgement;
         let kept: u64 = plan.reasons.values().sum();
         write!(text, "{}: {}", self.name, Number(plan.functions, "FDE"))?;
         if plan.functions != 0 {
@@ -54,19 +54,31 @@ impl Summary<'_, '_> {
             let names: Vec<_> = other_slices.iter().map(|name| Escaped(name).to_string()).collect();
             writeln!(text, "  slices that stay as they are: {}", names.join(", "))?;
         }
-        let names: Vec<_> = personalities.names().map(|name| Escaped(name).to_string()).collect();
-        if !names.is_empty() {
-            writeln!(text, "  personalities: {}", names.join(", "))?;
+        for (what, names) in [
+            ("personalities", personalities.names().collect::<Vec<_>>()),
+            ("personalities without room", personalities.refused().collect()),
+        ] {
+            let names: Vec<_> = names.into_iter().map(|name| Escaped(name).to_string()).collect();
+            if !names.is_empty() {
+                writeln!(text, "  {what}: {}", names.join(", "))?;
+            }
         }
         writeln!(text, "  a linker can remove {} of FDEs", Number(plan.fde_bytes, "byte"))?;
         write!(text, "  pcs that were exact: {} in prologues and ", price.pcs_prologue)?;
         writeln!(text, "{} in epilogues, of {}", price.pcs_epilogue, price.pcs)?;
-        if *repaired != 0 {
-            writeln!(text, "  rows that contradicted the CFI, repaired: {}", Number(*repaired, "function"))?;
+        for (what, Findings { functions, described }) in [
+            ("repaired", repaired),
+            ("rows that contradict the CFI or break a rule", contradicted),
+            ("symbols inside without a row", with_symbols),
+            ("other broken rules", other),
+        ] {
+            if *functions != 0 {
+                writeln!(text, "  {what}: {}", Number(*functions, "function"))?;
+                described.iter().try_for_each(|words| writeln!(text, "    {words}"))?;
+            }
         }
-        if *contradicted != 0 {
-            writeln!(text, "  rows that contradict the CFI: {}", Number(*contradicted, "function"))?;
-            described.iter().try_for_each(|words| writeln!(text, "    {words}"))?;
+        if *unjudged != 0 {
+            writeln!(text, "  not judged: {}", Number(*unjudged, "function"))?;
         }
         writeln!(text, "  file: {} bytes, before {}", rewrite.len(), self.old_len)?;
         Ok(std::io::stderr().write_all(&text)?)
@@ -75,8 +87,8 @@ impl Summary<'_, '_> {
     /// Writes the summary to standard output, as a line of JSON.
     pub fn print_json(&self) -> anyhow::Result<()> {
         let Edited { objects, rewrite, other_slices } = self.edited;
-        let Objects { plan, count, others, personalities } = objects;
-        let Judgement { price, repaired, contradicted, described } = self.judgement;
+        let Objects { plan, count, others, personalities, .. } = objects;
+        let Judgement { price, repaired, contradicted, with_symbols, other, unjudged, .. } = self.judgement;
         output::print_json(&SummaryJson {
             schema: "cfipack/compact-unwind/1",
             file: &self.name,
@@ -93,10 +105,14 @@ impl Summary<'_, '_> {
             personalities: personalities.names().collect(),
             fde_bytes: plan.fde_bytes,
             price: *price,
-            with_symbols: plan.with_symbols,
-            repaired: *repaired,
-            contradicted: *contradicted,
-            contradictions: described,
+            personalities_without_room: personalities.refused().collect(),
+            with_symbols: with_symbols.functions,
+            repaired: repaired.functions,
+            repairs: &repaired.described,
+            contradicted: contradicted.functions,
+            contradictions: &contradicted.described,
+            violations: with_symbols.described.iter().chain(&other.described).collect(),
+            unjudged: *unjudged,
             old_bytes: self.old_len,
             new_bytes: rewrite.len(),
             changes: changes(rewrite),
@@ -125,6 +141,8 @@ pub struct SummaryJson<'s> {
     new_rows: u64,
     /// The personalities of compact rows. A name is repeated for each object that has a symbol of its own.
     personalities: Vec<&'s str>,
+    /// The personalities of functions that stay in DWARF mode, because an image cannot have a fourth.
+    personalities_without_room: Vec<&'s str>,
     /// The size of the FDEs that a linker can remove, in bytes.
     fde_bytes: u64,
     #[serde(flatten)]
@@ -132,12 +150,18 @@ pub struct SummaryJson<'s> {
     /// The number of functions with symbols inside that have no row. Such a symbol is in the middle of a function, and
     /// ld64.lld gives it no unwind information.
     with_symbols: u64,
-    /// The number of functions whose rows contradicted the CFI, and do not any more.
+    /// The number of functions whose rows contradicted the CFI or broke a rule, and do not any more.
     repaired: u64,
-    /// The number of functions whose rows contradict the CFI.
+    /// Descriptions of the first of them, as they were before.
+    repairs: &'s [String],
+    /// The number of functions whose rows contradict the CFI or break a rule.
     contradicted: u64,
-    /// Descriptions of the first ranges of code for which rows contradict the CFI.
+    /// Descriptions of the first of them.
     contradictions: &'s [String],
+    /// Descriptions of the first functions with symbols inside, and of the first other rules that are broken.
+    violations: Vec<&'s String>,
+    /// The number of functions whose rows cannot be judged.
+    unjudged: u64,
     old_bytes: usize,
     new_bytes: usize,
     /// The bytes of the file that are new or have moved.

@@ -4,7 +4,6 @@ use std::io::Write as _;
 
 use anyhow::bail;
 use cfipack_container::Kind;
-use cfipack_roundtrip::unwind_info::row_violations;
 use serde::Serialize;
 
 use super::Arguments;
@@ -38,26 +37,31 @@ pub fn check(
     let file = object.file()?;
     let other = elsewhere.map(Source::with_table).transpose()?;
     let source = other.as_ref().unwrap_or(&own);
+    let is_object = file.kind() == Kind::Relocatable;
     if source.is_empty() {
         let has_cfi = !file.call_frame_sections()?.is_empty();
-        return Ok(if has_cfi { Outcome::MissingTable(TABLES) } else { Outcome::Absent(TABLES) });
+        if !has_cfi {
+            return Ok(Outcome::Absent(TABLES));
+        }
+        // The linker takes the FDEs of an object without rows.
+        if !is_object {
+            return Ok(Outcome::MissingTable(TABLES));
+        }
     }
-    let is_object = file.kind() == Kind::Relocatable;
-    let table = source.entries(file.arch(), image_base(file), own.code())?;
-    // A table for an object has slots, but a linker will put them elsewhere.
-    let table = if is_object { table.without_slots() } else { table };
-    let report = compact_verdict::of_file(file, &table)?;
-    let broken = match source.parse()? {
-        Some(section) => compact_verdict::of_table(file, image_base(file), &own.code(), &section)?,
-        None => row_violations(file.arch(), &source.object_rows(), &own.code()),
+    let verdict = match source.parse()? {
+        Some(section) => {
+            let table = source.entries(file.arch(), image_base(file), own.code())?;
+            // A table for an object has slots, but a linker will put them elsewhere.
+            let table = if is_object { table.without_slots() } else { table };
+            let report = compact_verdict::of_file(file, &table)?;
+            let broken = compact_verdict::of_table(file, image_base(file), &own.code(), &section)?;
+            Verdict { report, broken }
+        }
+        None => compact_verdict::of_rows(file, &source.object_rows())?,
     };
     let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
-    let verdict = Verdict { report, broken };
     let written = write(object, section, &verdict, arguments);
-    // Linkers remove the FDEs of functions with compact entries, so a file may have none. The rules are checked all the same.
-    let is_compared = verdict.report.pcs_compared() != 0 || verdict.report.functions == 0;
-    let passes = verdict.is_good() && is_compared;
-    status::judged(Status::differs_if(!passes), written).map(Outcome::Done)
+    status::judged(Status::differs_if(!verdict.passes()), written).map(Outcome::Done)
 }
 
 /// Writes the report about a section.
