@@ -50,8 +50,9 @@ k:\tpush %rbx
 \tjmp 2f
 1:\tpop %rbx
 \tret
+2:
 IF
-2:\tmov %rdi, %rbx
+\tmov %rdi, %rbx
 ENDIF
 \tjmp 1b
 \t.size k, . - k

@@ -331,7 +331,7 @@ fn texts_with_lines_of_another_source_are_walked() {
     let changed = bare.replace("\tmovl %edi, %ebx\n", "\tmovl %edi, %ebx\n\tnegl %ebx\n");
     let (same, report) = annotate(&tools, X86, &bare, &changed);
     assert_eq!(same, changed);
-    assert!(report.contains("text.s:5: f: not annotated: no-line (push)"), "{report}");
+    assert!(report.contains("text.s:5: f: not annotated: no-line (mov)"), "{report}");
     assert_ne!(annotated, bare);
 }
 
