@@ -351,5 +351,5 @@ own:
     {
         assert!(report.contains(refused), "{report}");
     }
-    assert!(report.contains("20: own: not annotated: saved-register-not-known (mov)"), "{report}");
+    assert!(report.contains("18: own: not annotated: saved-register-not-known (mov)"), "{report}");
 }
