@@ -267,6 +267,15 @@ impl Instructions {
         })
     }
 
+    /// Returns whether execution runs from the instruction before an offset to the instruction there.
+    pub fn falls_into(&self, offset: u32) -> bool {
+        let before = self.index_of(offset).and_then(|index| index.checked_sub(1));
+        before.is_some_and(|before| {
+            let flow = self.list[before].flow;
+            flow.falls_through() || matches!(flow, Flow::Call(_))
+        })
+    }
+
     /// Returns the next instruction after `index` that is not padding.
     pub(crate) fn after_padding(&self, index: usize) -> Option<usize> {
         self.solid.get(index).map(|next| *next as usize).filter(|next| *next < self.list.len())

@@ -133,8 +133,7 @@ impl<'a> Symbols<'a> {
     /// Returns the range of code that belongs to the symbol at or before an address, like [`lookup`](Self::lookup). A
     /// symbol without a size extends to the end of its section.
     pub fn extent(&self, address: Address) -> Option<Range<Address>> {
-        let after = self.sorted.partition_point(|entry| entry.address <= address.0);
-        let entry = self.sorted.get(after.checked_sub(1)?)?;
+        let entry = self.before(address)?;
         (address.0 < entry.end).then_some(Address(entry.address)..Address(entry.end))
     }
 
@@ -143,9 +142,25 @@ impl<'a> Symbols<'a> {
         self.at(start).any(|entry| entry.is_function)
     }
 
+    /// Returns whether the file gives the size of the symbol whose code contains an address.
+    pub fn is_in_sized(&self, address: Address) -> bool {
+        self.before(address).is_some_and(|entry| entry.is_sized && address.0 < entry.end)
+    }
+
     /// Returns whether code in other files can name an address. A label is enough.
     pub fn is_global(&self, address: Address) -> bool {
         self.at(address).any(|entry| entry.is_global)
+    }
+
+    /// Returns the names of the symbols at an address.
+    pub fn names(&self, address: Address) -> impl Iterator<Item = Cow<'a, str>> {
+        self.at(address).map(|entry| names::text(entry.name))
+    }
+
+    /// Returns the last symbol at or before an address.
+    fn before(&self, address: Address) -> Option<&Entry<'a>> {
+        let after = self.sorted.partition_point(|entry| entry.address <= address.0);
+        self.sorted.get(after.checked_sub(1)?)
     }
 
     fn at(&self, address: Address) -> impl Iterator<Item = &Entry<'a>> {
@@ -170,8 +185,7 @@ impl<'a> Symbols<'a> {
     /// Returns the symbol that an address belongs to: the last symbol at or before the address, if its code extends
     /// that far.
     pub fn lookup(&self, address: Address) -> Option<Symbol<'a>> {
-        let after = self.sorted.partition_point(|entry| entry.address <= address.0);
-        let entry = self.sorted.get(after.checked_sub(1)?)?;
+        let entry = self.before(address)?;
         let offset = address.0 - entry.address;
         let reaches = offset == 0 || address.0 < entry.end;
         reaches.then(|| Symbol { name: names::text(entry.name), offset })

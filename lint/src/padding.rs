@@ -30,7 +30,9 @@ pub fn may_end(arch: Arch, bytes: &[u8]) -> bool {
             Family::X86 => match code {
                 [] => is_padded,
                 [.., 0xc3 | 0xf4] | [.., 0xeb, _] | [.., 0xe9, _, _, _, _] => true,
-                [.., 0x0f, 0x0b] | [.., 0xff, 0xe0..=0xe7] => true,
+                [.., 0x0f, 0x0b] | [.., 0xff, 0xe0..=0xe7 | 0x20..=0x27] => true,
+                // jmp *N(%rax); jmp *N(%rip)
+                [.., 0xff, 0x60..=0x67, _] | [.., 0xff, 0xa0..=0xa7 | 0x25, _, _, _, _] => true,
                 [.., 0xe8, _, _, _, _] | [.., 0xff, 0xd0..=0xd7] => is_padded,
                 _ => false,
             },
@@ -131,11 +133,14 @@ mod tests {
     #[test]
     fn code_ends_with_returns_jumps_and_padded_calls() {
         let may_end = |bytes: &[u8]| may_end(Arch::Amd64, bytes);
-        // ret; jmp +0; jmp +0 (near); ud2; jmp *%rax; call +0x10 and nop; all with nops
+        // ret; jmp +0; jmp +0 (near); ud2; jmp *%rax; all with nops
         let ends: [&[u8]; 5] = [&[0xc3], &[0xeb, 0], &[0xe9, 1, 2, 3, 4], &[0x0f, 0x0b], &[0xff, 0xe0]];
-        for end in ends {
+        // jmp *(%rax); jmp *0x18(%rax); jmp *0x100(%rip)
+        let in_memory: [&[u8]; 3] = [&[0xff, 0x20], &[0xff, 0x60, 0x18], &[0xff, 0x25, 0, 1, 0, 0]];
+        for end in ends.into_iter().chain(in_memory) {
             assert!(may_end(end) && may_end(&[end, &[0x66, 0x90]].concat()), "{end:x?}");
         }
+        // call +0x10 and nop
         assert!(may_end(&[0xe8, 0x10, 1, 2, 3, 0x90]) && !may_end(&[0xe8, 0x10, 1, 2, 3]));
         // mov $0, %eax; mov %rdi, %rsi
         assert!(!may_end(&[0xb8, 0, 0, 0, 0]) && !may_end(&[0x48, 0x89, 0xfe]));

@@ -32,6 +32,13 @@ pub struct WithoutCfi<R> {
     pub others: Vec<Range<Address>>,
 }
 
+impl<R> WithoutCfi<R> {
+    fn new(uncovered: Uncovered, rows: Vec<Result<R, Refused>>) -> Self {
+        let ranges = uncovered.functions.into_iter().map(|function| function.range);
+        Self { functions: ranges.zip(rows).collect(), others: uncovered.others }
+    }
+}
+
 /// Makes rows for the functions of a file that no CFI covers. Functions are found by their symbols and by calls to
 /// them.
 ///
@@ -39,31 +46,19 @@ pub struct WithoutCfi<R> {
 /// The sections or the symbols of the file, or its CFI, cannot be read.
 pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<WithoutCfi<Vec<Row>>, Error> {
     let (uncovered, rows) = made(file, sections, true, |_| false, |analysis| analysis.synthesize())?;
-    let ranges = uncovered.functions.into_iter().map(|function| function.range);
-    Ok(WithoutCfi { functions: ranges.zip(rows).collect(), others: uncovered.others })
+    Ok(WithoutCfi::new(uncovered, rows))
 }
 
-/// Makes rows with all registers for the functions that no CFI covers and that have symbols, or that a call leads to. A
-/// symbol need not have the type of a function if the code shows that it is a function.
+/// Makes rows with all registers for the functions that no CFI covers, and for parts of functions that jumps lead to. A symbol
+/// need not have the type of a function if the code shows that it is a function.
 pub(crate) fn described(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
 ) -> Result<WithoutCfi<Described>, Error> {
     let symbols = file.symbols()?;
-    let name = |start| symbols.lookup(start).filter(|symbol| symbol.offset == 0).map(|symbol| symbol.name);
-    let is_exported = |start| symbols.is_global(start) && name(start).is_some_and(|name| name != ENTRY);
+    let is_exported = |start| symbols.is_global(start) && symbols.names(start).all(|name| name != ENTRY);
     let (uncovered, rows) = made(file, sections, false, is_exported, |analysis| analysis.describe())?;
-    let (mut functions, mut others) = (Vec::new(), uncovered.others);
-    for (function, rows) in uncovered.functions.into_iter().zip(rows) {
-        let start = function.range.start;
-        if function.evidence != Evidence::Call && name(start).is_none() {
-            others.push(function.range);
-            continue;
-        }
-        functions.push((function.range, rows));
-    }
-    others.sort_by_key(|range| range.start);
-    Ok(WithoutCfi { functions, others })
+    Ok(WithoutCfi::new(uncovered, rows))
 }
 
 /// The symbol at which linkers let a program begin. No call leads there.

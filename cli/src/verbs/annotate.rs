@@ -71,10 +71,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let object = object.object(Placement::Apart)?;
     let annotated = annotate(&text, arguments.input.as_os_str().as_encoded_bytes(), object.file()?)
         .with_context(|| object.name.to_string())?;
-    let symbols = object.file()?.symbols()?;
     let omitted = annotated.omitted.iter().map(|omitted| {
-        let symbol = symbols.lookup(omitted.start);
-        let symbol = symbol.map(|symbol| arguments.names.symbol(&symbol.name, symbol.offset));
+        let symbol = omitted.name.as_ref().map(|name| arguments.names.symbol(name, 0));
         let (line, mnemonic) = (omitted.line, omitted.mnemonic.clone());
         OmittedJson { name: symbol.unwrap_or_default(), reason: omitted.omission.name(), line, mnemonic }
     });

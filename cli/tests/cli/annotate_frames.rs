@@ -225,3 +225,131 @@ restore:
     assert!(report.contains("text.s:7: start: not annotated: system-call (syscall)"), "{report}");
     assert!(report.contains("text.s:20: restore: not annotated: system-call (syscall)"), "{report}");
 }
+
+/// Parts of functions in a subsection, in another section and behind `.size`, with and without a frame. Each part has directives
+/// of its own.
+const PARTS: &str = "
+\t.text
+\t.globl one
+\t.type one, @function
+one:
+\t.cfi_startproc
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tmov %rdi, %rbx
+\ttest %rdi, %rdi
+\tjz .Lone
+.Lone_back:
+\tcall other
+\tpop %rbx
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.subsection 1
+.Lone:
+\t.cfi_startproc
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tmov $1, %edi
+\tcall other
+\tjmp .Lone_back
+\t.cfi_endproc
+\t.previous
+\t.size one, . - one
+\t.globl two
+\t.type two, @function
+two:
+\t.cfi_startproc
+\tpush %rbp
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbp, -16
+\tmov %rsp, %rbp
+\t.cfi_def_cfa_register %rbp
+\ttest %rdi, %rdi
+\tjz .Ltwo
+.Ltwo_back:
+\tcall other
+\tpop %rbp
+\t.cfi_def_cfa %rsp, 8
+\tret
+\t.cfi_endproc
+\t.size two, . - two
+\t.pushsection .text.unlikely,\"ax\",@progbits
+.Ltwo:
+\t.cfi_startproc
+\t.cfi_def_cfa %rbp, 16
+\t.cfi_offset %rbp, -16
+\tmov $1, %edi
+\tcall other
+\tjmp .Ltwo_back
+\t.cfi_endproc
+\t.popsection
+\t.globl three
+\t.type three, @function
+three:
+\t.cfi_startproc
+\ttest %rdi, %rdi
+\tjz .Lthree
+\tret
+\t.cfi_endproc
+\t.size three, . - three
+.Lthree:
+\t.cfi_startproc
+\tpush %rax
+\t.cfi_def_cfa_offset 16
+\tcall other
+\tpop %rax
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+";
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn each_part_of_a_function_has_directives() {
+    let tools = Tools::find();
+    assert_eq!(compare_text(&tools, "as", PARTS, "parts"), (6, 4));
+}
+
+/// A part that gets no directives takes them from its function. An alias is no name of the function, and a prefix none of
+/// the instruction.
+#[test]
+#[ignore = "needs the reference tools"]
+fn a_function_without_directives_for_a_part_gets_none() {
+    let tools = Tools::find();
+    let text = "
+\t.globl f
+\t.type f, @function
+f:
+\tpush %rax
+\ttest %rdi, %rdi
+\tjz .Lslow
+\tpop %rax
+\tret
+\t.size f, . - f
+\t.section .text.unlikely, \"ax\", @progbits
+.Lslow:
+\tnotrack jmp *%rdi
+\tud2
+\t.text
+\t.globl own
+\t.type own, @function
+own:
+\tmov %rdi, %rbx
+\tlock incl (%rax)
+\tret
+\t.size own, . - own
+\t.globl zalias
+\t.set zalias, own
+\t.type zalias, @function
+";
+    let (annotated, report) = annotate(&tools, "as", text, text);
+    assert!(!annotated.contains(".cfi_startproc"), "{annotated}");
+    for refused in
+        ["7: f: not annotated: into-function (je)", "13: .Lslow: not annotated: indirect-jump (jmp)"]
+    {
+        assert!(report.contains(refused), "{report}");
+    }
+    assert!(report.contains("18: own: not annotated: saved-register-not-known (mov)"), "{report}");
+}

@@ -331,7 +331,7 @@ fn texts_with_lines_of_another_source_are_walked() {
     let changed = bare.replace("\tmovl %edi, %ebx\n", "\tmovl %edi, %ebx\n\tnegl %ebx\n");
     let (same, report) = annotate(&tools, X86, &bare, &changed);
     assert_eq!(same, changed);
-    assert!(report.contains("text.s:5: f: not annotated: no-line (push)"), "{report}");
+    assert!(report.contains("text.s:5: f: not annotated: no-line (mov)"), "{report}");
     assert_ne!(annotated, bare);
 }
 
@@ -409,9 +409,21 @@ g:
 \tnop
 \t.endr
 \tret
+\t.type h, @function
+h:
+\tpush %r12
+\t.rept 2
+\tnop
+\t.endr
+\tpop %r12
+\tret
 ";
     let (annotated, report) = annotate(&tools, X86, text, text);
-    assert!(report.contains("f: not annotated: repeated-line (push)"), "{report}");
-    assert!(report.contains("g: not annotated: repeated-line (nop)"), "{report}");
+    assert!(report.contains("f: not annotated: repeated-line (pop)"), "{report}");
+    assert!(annotated.contains("g:\n\t.cfi_startproc\n\t.rept"), "{annotated}");
+    assert!(
+        annotated.contains("\tpush %r12\n\t.cfi_def_cfa_offset 16\n\t.cfi_offset %r12, -16\n\t.rept"),
+        "{annotated}"
+    );
     assert!(!annotated.contains(".rept 2\n\t.cfi_"), "{annotated}");
 }

@@ -203,6 +203,80 @@ fail:\tud2
     assert!(dumped.contains("size = 36 bytes"), "{dumped}");
 }
 
+/// As in libgo's `panicdivide`: after the call of `check`, which returns, no path of the function returns, and the code there
+/// is aligned. Without a frame, it would be a function by its look, since the call of `fail` seems to return. The symbol
+/// with its size shows that it is none.
+#[test]
+#[ignore = "needs gcc and strip"]
+fn no_function_starts_where_a_frame_may_be_in_place() {
+    let text = "\
+\t.text
+\t.globl named
+\t.type named, @function
+named:\tcmp %rdi, %rsp
+\tjb 2f
+\tmov $0x16, %esi
+\tmov %rdi, %r12
+\tmov %rsi, %r13
+\tsub $8, %rsp
+\tcall check@PLT
+\t.p2align 4
+\tmov (%rdi), %rax
+\ttest %rax, %rax
+\tje 1f
+\tmov (%rax), %rax
+1:\tcall other@PLT
+2:\tmov $8, %r10d
+\tcall more@PLT
+\tret
+\t.size named, . - named
+\t.p2align 4
+\t.globl check
+\t.type check, @function
+check:\tpush %rbx
+\tcall other@PLT
+\tpop %rbx
+\tret
+\t.size check, . - check
+\t.p2align 4
+\t.globl other
+\t.type other, @function
+other:\tjmp *(%rax)
+\t.size other, . - other
+\t.globl more
+\t.type more, @function
+more:\tmov %rdi, %rax
+\tret
+\t.size more, . - more
+";
+    let (found, dumped) = linked("synthesize-in-frame", text, &["-shared"]);
+    let named = found.iter().find(|function| function.0 == 0x10000);
+    assert!(named.is_some(), "{dumped}");
+    assert!(found.iter().all(|function| !(0x10001..0x10040).contains(&function.0)), "{dumped}");
+}
+
+/// An instruction computes 0x10010, in the middle of an instruction, where `mov %rdx, %rax; ret` is.
+#[test]
+#[ignore = "needs gcc and strip"]
+fn an_address_in_the_middle_of_code_shows_no_function() {
+    let text = "\
+\t.text
+first:\t.fill 4, 1, 0x90
+\tmovabs $0x1122334455667788, %rcx
+\tmovabs $0x22334455c3d08948, %rcx
+\tjmp *%rax
+\t.p2align 4
+\t.globl _start
+\t.type _start, @function
+_start:\tpush %rax
+\tlea first + 0x10(%rip), %rax
+\tpop %rax
+\tret
+";
+    let (found, dumped) = linked("synthesize-inside", text, &["-shared"]);
+    assert!(found.iter().all(|function| function.0 != 0x10010), "{dumped}");
+}
+
 /// Links assembler text without CFI, strips it, and returns the functions that get rows: the address, the size and the dump.
 fn linked(name: &str, text: &str, options: &[&str]) -> (Vec<(u64, u64)>, String) {
     [("cc", "gcc"), ("strip", "binutils")].iter().for_each(|(tool, package)| needs::program(tool, package));

@@ -31,7 +31,7 @@ pub struct Candidate<'c> {
     /// The offsets of calls that you know not to return, ascending.
     pub noreturn: &'c [u32],
     /// Set this to true if something shows that a function starts here, for example a symbol or a call. Otherwise the
-    /// candidate is omitted unless a path through it returns, or a function jumps to it with a frame in place.
+    /// candidate is omitted unless a function jumps to it with a frame in place.
     pub is_known: bool,
     /// Set this to true if calls from other files may lead here. Then the candidate gets rows even if no path leaves it,
     /// as long as its stack stays below the return address. The entry of a program is no such function.

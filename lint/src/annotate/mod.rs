@@ -23,7 +23,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cfipack_code::{Code, Described, Instructions, Refused};
+use cfipack_code::{Code, Described, Flow, Instructions, Refused};
 use cfipack_container::{File, Symbols};
 use cfipack_format::Address;
 
@@ -95,6 +95,8 @@ pub struct Annotated {
 pub struct Omitted {
     /// The address of the code.
     pub start: Address,
+    /// The symbol at the address, or the label in the text before it. The text need not have a label.
+    pub name: Option<String>,
     /// The reason.
     pub omission: Omission,
     /// The number, from 1, of the line that shows the reason, if the source has it.
@@ -109,10 +111,11 @@ struct Insertion {
     directives: Vec<String>,
 }
 
-/// A function with its directives.
-struct Annotation {
-    start: Address,
-    insertions: Vec<Insertion>,
+/// A function, or another piece of code, and its directives, or the reason why it gets none and the address of the instruction
+/// that shows it.
+struct Piece {
+    range: Range<Address>,
+    insertions: Result<Vec<Insertion>, (Omission, Address)>,
 }
 
 /// Adds directives to the functions of an assembler source that have no directives.
@@ -143,31 +146,38 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     let source = Source::new(file.arch(), text, &lines, &memory, table, is_own);
     let annotator = Annotator { file, memory: &memory, source: &source, symbols: file.symbols()? };
     let WithoutCfi { functions, others } = synthesized::described(file, &sections)?;
-    let (mut annotations, mut omitted) = (Vec::new(), Vec::new());
-    for (range, rows) in functions {
-        let start = range.start;
-        let insertions = match rows {
-            Ok(rows) => annotator.insertions(&range, &rows),
-            Err(Refused { omission, offset }) => Err((Omission::Code(omission), start.offset(offset.into()))),
-        };
-        match insertions {
-            Ok(insertions) => annotations.push(Annotation { start, insertions }),
-            Err((omission, at)) => omitted.push((start, omission, at)),
-        }
-    }
-    for range in others {
+    let mut pieces: Vec<_> = functions
+        .into_iter()
+        .map(|(range, rows)| {
+            let insertions = rows
+                .map_err(|Refused { omission, offset }| {
+                    (Omission::Code(omission), range.start.offset(offset.into()))
+                })
+                .and_then(|rows| annotator.insertions(&range, &rows));
+            Piece { range, insertions }
+        })
+        .collect();
+    pieces.extend(others.into_iter().map(|range| {
         let is_label = annotator.name(range.start).is_some();
         let omission =
             if is_label { Omission::NoType } else { Omission::Code(cfipack_code::Omission::NoEntry) };
-        omitted.push((range.start, omission, range.start));
+        Piece { insertions: Err((omission, range.start)), range }
+    }));
+    omit_mixed(&source, &mut pieces);
+    pieces.sort_by_key(|piece| piece.range.start);
+    annotator.omit_with_parts(&mut pieces);
+    let mut annotated = Annotated::default();
+    let mut insertions = Vec::new();
+    for Piece { range, insertions: own } in pieces {
+        match own {
+            Ok(own) => {
+                annotated.functions += 1;
+                insertions.extend(own);
+            }
+            Err((omission, at)) => annotated.omitted.push(annotator.omitted(range.start, omission, at)),
+        }
     }
-    let annotations =
-        apart(&source, annotations, |start| omitted.push((start, Omission::Interleaved, start)));
-    let mut annotated = Annotated { functions: annotations.len() as u64, ..Annotated::default() };
-    omitted.sort_by_key(|(start, ..)| *start);
-    annotated.omitted =
-        omitted.into_iter().map(|(start, omission, at)| annotator.omitted(start, omission, at)).collect();
-    annotated.write(text, &lines, annotations);
+    annotated.write(text, &lines, insertions);
     Ok(annotated)
 }
 
@@ -188,9 +198,10 @@ struct Annotator<'a> {
 }
 
 impl Annotator<'_> {
-    /// Returns the symbol at an address.
+    /// Returns the symbol at an address. Of several symbols, it is one that the text has as a label.
     fn name(&self, start: Address) -> Option<Cow<'_, str>> {
-        self.symbols.lookup(start).filter(|symbol| symbol.offset == 0).map(|symbol| symbol.name)
+        let label = self.symbols.names(start).filter(|name| self.source.label(name.as_bytes()).is_some());
+        label.last().or_else(|| self.symbols.names(start).last())
     }
 
     /// Returns the directives of a function and their places.
@@ -210,68 +221,116 @@ impl Annotator<'_> {
             directives(self.file.arch(), rows).ok_or((Omission::Code(cfipack_code::Omission::Cfa), start))?;
         // Another function jumps to this function with a frame in place. A caller in another file may call it without a
         // frame.
-        if directives.first().is_some_and(|first| !first.is_empty()) {
+        let has_frame = directives.first().is_some_and(|first| !first.is_empty());
+        if has_frame && self.symbols.is_global(start) {
             return Err((Omission::Code(cfipack_code::Omission::Entered), start));
         }
         let rows = rows.rows.iter().map(|row| start.offset(row.row.start.0.into()));
-        let last = self.last_instruction(range).ok_or((Omission::NoLine, start))?;
+        let all = self.decoded(range);
+        let last = all.as_slice().iter().rfind(|one| !one.is_padding).ok_or((Omission::NoLine, start))?;
+        let last = start.offset(last.offset.into());
         let mut starts: Vec<_> = rows.zip(directives).collect();
         if let Some((_, first)) = starts.first_mut() {
             first.insert(0, START.to_owned());
         }
         let name = self.name(start).unwrap_or_default();
+        let before = |address: Address| match address {
+            _ if address == start => self.source.behind_label(name.as_bytes()),
+            _ if all.falls_into((address.0 - start.0) as u32) => self.source.behind_line(address),
+            _ => None,
+        };
         let by_lines = |address| match address {
             _ if address == start => self.source.start(range, name.as_bytes()),
             _ => self.source.place(address),
         };
-        let end = || self.source.end(last, range);
-        self.joined(&starts, by_lines, (last, end()), name.as_bytes()).or_else(|refused| {
+        let end = self.source.end(last, range);
+        self.joined(&starts, (&by_lines, &before), (last, end), name.as_bytes()).or_else(|refused| {
             let walk = self.source.walk(range, name.as_bytes(), last).ok_or(refused)?;
             let place = |address| walk.place(address).ok_or(refused.0);
-            self.joined(&starts, place, (last, Ok(walk.end)), name.as_bytes())
+            self.joined(&starts, (&place, &before), (last, Ok(walk.end)), name.as_bytes())
         })
     }
 
     /// Joins the directives of a function with their places: those of its rows, with their addresses, and the `end` after its
     /// last instruction. The places have to be in one section, in the order of the code, and in the same arms of conditions as
-    /// the function's label.
+    /// the function's label. If the place of an instruction is not, the place behind what is `before` the instruction counts.
     fn joined(
         &self,
         starts: &[(Address, Vec<String>)],
-        place: impl Fn(Address) -> Result<Place, Omission>,
+        (place, before): (&dyn Fn(Address) -> Result<Place, Omission>, &dyn Fn(Address) -> Option<Place>),
         (last, end): (Address, Result<Place, Omission>),
         name: &[u8],
     ) -> Result<Vec<Insertion>, (Omission, Address)> {
-        let Source { sections, conditions, repeated, .. } = self.source;
-        let rows = starts.iter().map(|(address, directives)| (*address, place(*address), directives.clone()));
         let mut insertions: Vec<Insertion> = Vec::new();
-        for (address, place, directives) in rows.chain([(last, end, vec![END.to_owned()])]) {
-            let place = place.map_err(|omission| (omission, address))?;
-            let before = insertions.last().map_or(place, |last| last.place);
-            let is_next = insertions.is_empty() || before < place;
-            let label = self.source.label(name).map_or(before.at, |label| label.end);
-            let omission = if !is_next || sections.at(before.at) != sections.at(place.at) {
-                Omission::Interleaved
-            } else if repeated.contains(&place.line) {
-                Omission::RepeatedLine
-            } else if conditions.at(label) != conditions.at(place.at) {
-                Omission::InCondition
-            } else {
-                insertions.push(Insertion { place, directives });
-                continue;
-            };
-            return Err((omission, address));
+        for (address, directives) in starts {
+            let previous = insertions.last().map(|last| last.place);
+            let place =
+                place(*address).and_then(|place| self.allowed(name, previous, place)).or_else(|omission| {
+                    let place = before(*address).ok_or(omission)?;
+                    self.allowed(name, previous, place).map_err(|_| omission)
+                });
+            let place = place.map_err(|omission| (omission, *address))?;
+            insertions.push(Insertion { place, directives: directives.clone() });
         }
+        let previous = insertions.last().map(|last| last.place);
+        let place = end.and_then(|place| self.allowed(name, previous, place));
+        let place = place.map_err(|omission| (omission, last))?;
+        insertions.push(Insertion { place, directives: vec![END.to_owned()] });
         Ok(insertions)
     }
 
-    /// Returns the last instruction of a function that is not padding.
-    fn last_instruction(&self, range: &Range<Address>) -> Option<Address> {
-        let (bytes, relocated) = self.memory.code(range.start, range.end.0 - range.start.0)?;
-        let code = Code { arch: self.file.arch(), start: range.start, bytes, relocated: &relocated };
-        let all = Instructions::new(&code);
-        let last = all.as_slice().iter().rfind(|one| !one.is_padding)?;
-        Some(range.start.offset(last.offset.into()))
+    /// Returns a place if directives of a function may stand there, after those at `previous`.
+    fn allowed(&self, name: &[u8], previous: Option<Place>, place: Place) -> Result<Place, Omission> {
+        let Source { sections, conditions, repeated, .. } = self.source;
+        let before = previous.unwrap_or(place);
+        let label = self.source.label(name).map_or(before.at, |label| label.end);
+        if previous.is_some_and(|previous| previous >= place)
+            || sections.at(before.at) != sections.at(place.at)
+        {
+            Err(Omission::Interleaved)
+        } else if repeated.contains(&place.line) {
+            Err(Omission::RepeatedLine)
+        } else if conditions.at(label) != conditions.at(place.at) {
+            Err(Omission::InCondition)
+        } else {
+            Ok(place)
+        }
+    }
+
+    /// Omits each function that jumps into code without directives: into a part of its own, or into the middle of another
+    /// function. A jump to the start of a function with a name is a call. The pieces have to be ascending.
+    fn omit_with_parts(&self, pieces: &mut [Piece]) {
+        let mut jumps = Vec::new();
+        for (index, piece) in pieces.iter().enumerate().filter(|piece| piece.1.insertions.is_ok()) {
+            for instruction in self.decoded(&piece.range).as_slice() {
+                let (Flow::Jump(Some(target)) | Flow::Branch(Some(target), _)) = instruction.flow else {
+                    continue;
+                };
+                let other = pieces.partition_point(|other| other.range.end <= target);
+                let is_into = pieces.get(other).is_some_and(|piece| {
+                    piece.range.contains(&target)
+                        && (piece.range.start != target || self.name(target).is_none())
+                });
+                if is_into && other != index {
+                    jumps.push((index, other));
+                }
+            }
+        }
+        let mut is_changed = true;
+        while std::mem::take(&mut is_changed) {
+            for (from, into) in &jumps {
+                if let (Ok(_), Err(refused)) = (&pieces[*from].insertions, &pieces[*into].insertions) {
+                    pieces[*from].insertions = Err(*refused);
+                    is_changed = true;
+                }
+            }
+        }
+    }
+
+    fn decoded(&self, range: &Range<Address>) -> Instructions {
+        let code = self.memory.code(range.start, range.end.0 - range.start.0);
+        let (bytes, relocated) = code.unwrap_or_default();
+        Instructions::new(&Code { arch: self.file.arch(), start: range.start, bytes, relocated: &relocated })
     }
 
     /// Describes a function that got no directives. The instruction at `at` shows the reason.
@@ -283,8 +342,10 @@ impl Annotator<'_> {
         let is_start = at == start;
         let line = if is_start { label() } else { None };
         let line = line.or_else(|| self.source.line_at(at)).or_else(label);
+        let name = self.name(start).map(Cow::into_owned).or_else(|| self.source.label_before(start));
         let first = self.source.instructions(&(at.0..at.0 + LONGEST)).unwrap_or_default().into_iter().next();
-        Omitted { start, omission, line, mnemonic: first.map_or(String::new(), |first| first.mnemonic) }
+        let mnemonic = first.map_or(String::new(), |first| first.without_prefixes);
+        Omitted { start, name, omission, line, mnemonic }
     }
 }
 
@@ -293,56 +354,46 @@ const END: &str = ".cfi_endproc";
 /// The most bytes that an instruction has.
 const LONGEST: u64 = 15;
 
-/// Returns the functions that share no line with another function, in the order of their lines. Calls `mixed` with the
-/// starts of the other functions.
-fn apart(
-    source: &Source<'_>,
-    mut described: Vec<Annotation>,
-    mut mixed: impl FnMut(Address),
-) -> Vec<Annotation> {
-    let span = |function: &Annotation| {
-        let place = |insertion: Option<&Insertion>| insertion.map_or(0, |insertion| insertion.place.at);
-        (place(function.insertions.first()), place(function.insertions.last()))
-    };
+/// Omits the functions that share a line with another function of their section.
+fn omit_mixed(source: &Source<'_>, pieces: &mut [Piece]) {
+    // Each span has its section, its start, its end, and its piece.
+    let mut spans: Vec<(u32, usize, usize, Option<usize>)> = Vec::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        if let Ok([first, .., last]) = piece.insertions.as_deref() {
+            let (start, end) = (first.place.at, last.place.at);
+            spans.push((source.sections.at(start), start, end, Some(index)));
+        }
+    }
     // The places where the text already has functions with directives.
-    let statements = source.lines.iter().flat_map(|line| &line.statements);
-    let starts: Vec<usize> = statements
-        .filter(|statement| source.text[(*statement).clone()].starts_with(START.as_bytes()))
-        .map(|statement| statement.start)
-        .collect();
-    described.sort_by_key(span);
-    let mut is_mixed = vec![false; described.len()];
-    // The function that ends last so far, and its end.
-    let mut last: Option<(usize, usize)> = None;
-    for (index, function) in described.iter().enumerate() {
-        let (start, end) = span(function);
-        if let Some((other, _)) = last.filter(|last| last.1 > start) {
-            (is_mixed[index], is_mixed[other]) = (true, true);
-        }
-        let next = starts.partition_point(|other| *other < start);
-        is_mixed[index] |= starts.get(next).is_some_and(|other| *other < end);
-        if last.is_none_or(|last| last.1 < end) {
-            last = Some((index, end));
+    for statement in source.lines.iter().flat_map(|line| &line.statements) {
+        if source.text[statement.clone()].starts_with(START.as_bytes()) {
+            let start = statement.start;
+            spans.push((source.sections.at(start), start, start + 1, None));
         }
     }
-    let mut kept = Vec::new();
-    for (function, is_mixed) in described.into_iter().zip(is_mixed) {
-        if is_mixed {
-            mixed(function.start);
-        } else {
-            kept.push(function);
+    spans.sort_unstable();
+    // The span that ends last so far in its section.
+    let mut last = (0, 0, 0, None);
+    for span in spans {
+        if last.0 == span.0 && last.2 > span.1 {
+            for index in [last.3, span.3].into_iter().flatten() {
+                pieces[index].insertions = Err((Omission::Interleaved, pieces[index].range.start));
+            }
+        }
+        if last.0 != span.0 || last.2 < span.2 {
+            last = span;
         }
     }
-    kept
 }
 
 impl Annotated {
-    /// Writes the text with the directives of functions. `described` has to be in the order of the text.
-    fn write(&mut self, text: &[u8], lines: &[SourceLine], described: Vec<Annotation>) {
+    /// Writes the text with the directives of functions. At one place, they stay in the order of the code.
+    fn write(&mut self, text: &[u8], lines: &[SourceLine], mut insertions: Vec<Insertion>) {
+        insertions.sort_by_key(|insertion| insertion.place.at);
         let mut done = 0;
         let ends_with_return = lines.first().is_some_and(|line| text[line.range.clone()].ends_with(b"\r"));
         let newline = if ends_with_return { "\r\n" } else { "\n" };
-        for Insertion { place, directives } in described.into_iter().flat_map(|one| one.insertions) {
+        for Insertion { place, directives } in insertions {
             self.text.extend_from_slice(&text[done..place.at]);
             done = place.at;
             let changes = directives.iter().filter(|directive| *directive != START && *directive != END);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use cfipack_code::{Code, Disassembler, Instructions, Text};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Line, Lines};
 
@@ -123,6 +124,38 @@ impl<'s> Source<'s> {
     pub fn line_at(&self, address: Address) -> Option<u64> {
         let piece = &self.code[self.piece_around(address)?];
         (self.is_own[piece.file] && piece.line != 0).then_some(piece.line)
+    }
+
+    /// Returns the last label before the line that makes the instruction at an address, in the same section.
+    pub fn label_before(&self, address: Address) -> Option<String> {
+        let line = self.lines.get(self.line_at(address)?.to_usize() - 1)?;
+        let section = self.sections.at(line.range.end);
+        let before = self.lines.iter().take_while(|other| other.range.start <= line.range.start);
+        let labels = before.flat_map(|line| &line.labels);
+        let label = labels.filter(|label| self.sections.at(label.end) == section).last()?;
+        Some(String::from_utf8_lossy(name_of_label(&self.text[label.clone()])).into_owned())
+    }
+
+    /// Returns the place behind a label that occurs once.
+    pub fn behind_label(&self, name: &[u8]) -> Option<Place> {
+        let label = self.label(name)?;
+        let line = self.lines.partition_point(|line| line.range.end < label.end);
+        self.behind(line, label.end)
+    }
+
+    /// Returns the place behind the line that makes the instruction before an address.
+    pub fn behind_line(&self, address: Address) -> Option<Place> {
+        let piece = self.piece(Address(address.0.checked_sub(1)?)).ok()?;
+        let is_end = self.code[piece].addresses.end == address.0;
+        self.line(piece).ok().filter(|_| is_end).and_then(|line| self.after(line).ok())
+    }
+
+    /// Returns the place behind a place of a line.
+    pub fn behind(&self, line: usize, at: usize) -> Option<Place> {
+        match self.lines[line].statements.iter().find(|statement| statement.start >= at) {
+            Some(statement) => Some(Place { at: statement.start, line, is_inside: true }),
+            None => self.after(line).ok(),
+        }
     }
 
     /// Returns the number, from 1, of the line with a place of the text.
@@ -366,9 +399,12 @@ impl<'s> Source<'s> {
             let text = match disassembler.text(&code, one.offset) {
                 Text::Plain(text) | Text::Branch(text, _) => text,
             };
-            let mnemonic = text.split([' ', '\t']).next().unwrap_or_default().to_owned();
+            let mut words = text.split([' ', '\t']);
+            let mnemonic = words.clone().next().unwrap_or_default().to_owned();
+            let without_prefixes =
+                words.find(|word| !PREFIXES.contains(word)).unwrap_or(&mnemonic).to_owned();
             let address = code.start.offset(one.offset.into());
-            Named { address, mnemonic, is_padding: one.is_padding }
+            Named { address, mnemonic, without_prefixes, is_padding: one.is_padding }
         });
         Some(named.collect())
     }
@@ -387,10 +423,14 @@ enum Compared<'s> {
 /// An instruction with the name that the disassembler has for it.
 pub struct Named {
     pub address: Address,
+    /// The first word, which may be a prefix of x86.
     pub mnemonic: String,
+    pub without_prefixes: String,
     pub is_padding: bool,
 }
 
+/// Prefixes of x86 that the disassembler prints as words.
+const PREFIXES: [&str; 8] = ["bnd", "lock", "notrack", "rep", "repe", "repne", "xacquire", "xrelease"];
 /// How many bytes of a piece of code are read.
 const MAX_BYTES: u64 = 256;
 /// How many lines may belong to one piece of code.

@@ -77,12 +77,7 @@ impl Source<'_> {
         if is_known && function.start.offset(size).0 != piece.addresses.start {
             return None;
         }
-        let own = &self.lines[first];
-        let statement = own.statements.iter().find(|statement| statement.start >= label);
-        match statement {
-            Some(statement) => Some(Place { at: statement.start, line: first, is_inside: true }),
-            None => self.after(first).ok(),
-        }
+        self.behind(first, label)
     }
 }
 

@@ -102,7 +102,7 @@ pub fn may_end(start: Address, instructions: &Instructions, call: u32) -> bool {
 
 /// What instructions look like.
 pub enum Looks {
-    /// Some are zeros.
+    /// Compilers do not make one of them.
     Data,
     /// One saves a register as only prologues do. Runtimes with stacks of their own do not have it.
     Saving,
@@ -117,6 +117,8 @@ pub fn looks(arch: Arch, code: &Code<'_>, instructions: &Instructions) -> Looks 
         let bytes = code.bytes.get(place).unwrap_or_default();
         let is_saving = match (arch.family(), bytes) {
             (Family::X86, [0, 0]) => return Looks::Data,
+            // ret $N. The psABI of x86-64 lets the caller remove its arguments.
+            (Family::X86, [0xc2, ..]) if arch == Arch::Amd64 => return Looks::Data,
             // push %rbx, %rbp, %r12 to %r15
             (Family::X86, [0x53 | 0x55] | [0x41, 0x54..=0x57]) => true,
             // stp x29, x30, [sp, #-N]!
@@ -134,6 +136,17 @@ pub fn looks(arch: Arch, code: &Code<'_>, instructions: &Instructions) -> Looks 
 fn has_frame(arch: Arch, state: &State) -> bool {
     let stack = arch.stack_pointer();
     state.get(arch, stack) != State::at_entry(arch).get(arch, stack)
+}
+
+/// Returns whether a path goes on after a call that was made without a frame. Compilers align the stack before a call, unless
+/// it never returns. So the frame can be in place from before the code's start, and not be in place after the call.
+pub fn calls_without_frame(analysis: &Analysis<'_>) -> bool {
+    let mut calls = false;
+    analysis.for_each(|index, instruction, state| {
+        let is_call = matches!(instruction.flow, Flow::Call(_)) && !analysis.is_noreturn(index);
+        calls |= is_call && state.is_some_and(|state| !has_frame(analysis.code().arch, state));
+    });
+    calls
 }
 
 /// Returns the offsets, ascending, where paths go on after code that no path leads to, and a frame is in place.

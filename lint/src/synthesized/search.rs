@@ -14,7 +14,7 @@ use cfipack_code::{Code, Doubt, Instructions};
 use cfipack_format::{Address, Arch, Family};
 
 use super::jumps::Into;
-use super::paths::{LONGEST, Looks, Paths, follow, looks, lost_calls, may_end, resumed};
+use super::paths::{LONGEST, Looks, Paths, calls_without_frame, follow, looks, lost_calls, may_end, resumed};
 use super::uncovered::Evidence;
 use crate::returns::Returns;
 use crate::{FileMemory, padding};
@@ -29,6 +29,8 @@ const MAX_FUNCTION: u64 = 1 << 20;
 pub const ALIGNMENT: u64 = 16;
 /// So many bytes show whether code ends before an address.
 const BEFORE: u64 = 32;
+/// The bytes of a direct call.
+const CALL: u64 = 5;
 /// The search stops after it has decoded this many times the bytes of the code without symbols.
 const WORK: u64 = 64;
 
@@ -60,6 +62,9 @@ pub struct Search<'s, 'f> {
     /// Addresses that may be functions and wait. The last goes first.
     suggested: Vec<Address>,
     seen: BTreeSet<Address>,
+    /// The starts of code that a symbol with a size has after its function's last known instruction. No function starts in it
+    /// without a call.
+    inner: BTreeSet<Address>,
     /// Addresses that are functions if one of their last jumps leads to a function, by the targets of the jumps.
     jumping: BTreeMap<Address, Vec<Address>>,
     /// The ends of new functions, and the starts and labels of the code without symbols. What follows other code may be data.
@@ -100,6 +105,7 @@ impl<'s, 'f> Search<'s, 'f> {
             fragments: Vec::new(),
             suggested: Vec::new(),
             seen: BTreeSet::new(),
+            inner: BTreeSet::new(),
             jumping: BTreeMap::new(),
             ends: starts.into_iter().collect(),
             decoded: Instructions::default(),
@@ -121,31 +127,40 @@ impl<'s, 'f> Search<'s, 'f> {
         let paths = self.paths(function.start, function.end)?;
         let end = function.start.offset(paths.end as i64);
         let (rest, _) = self.memory.code(end, function.end.0 - end.0).unwrap_or_default();
-        let is_cut = paths.end != 0
-            && !padding::is_padding(self.arch, rest)
-            && !self.is_whole(function, &paths.noreturn);
-        let part = is_cut.then(|| (end, paths.noreturn.clone()));
+        let is_large = function.end.0 - function.start.0 > MAX_FUNCTION;
+        if paths.end == 0 || is_large || padding::is_padding(self.arch, rest) {
+            self.keep(paths);
+            return None;
+        }
+        if let Some(paths) = self.whole(function) {
+            self.keep(paths);
+            return None;
+        }
+        let noreturn = paths.noreturn.clone();
         self.keep(paths);
-        part
+        Some((end, noreturn))
     }
 
-    /// Returns whether a function can have rows as a whole, by itself, if the calls `noreturn` do not return.
-    fn is_whole(&mut self, function: &Range<Address>, noreturn: &[u32]) -> bool {
-        let size = function.end.0 - function.start.0;
-        let Some((bytes, relocated)) =
-            self.memory.code(function.start, size).filter(|_| size <= MAX_FUNCTION)
-        else {
-            return true;
-        };
+    /// Returns the paths of a function if it can have rows as a whole, by itself. Only calls of functions that never return
+    /// do not return.
+    fn whole(&mut self, function: &Range<Address>) -> Option<Paths> {
+        let (bytes, relocated) = self.memory.code(function.start, function.end.0 - function.start.0)?;
         let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
         self.decoded.decode(&code);
-        let mut analysis = follow(code, &self.decoded, self.memory, noreturn);
-        analysis.fragments().is_empty() && analysis.leaves_like_a_function()
+        let noreturn = self.returns.ends(&self.decoded);
+        let mut analysis = follow(code, &self.decoded, self.memory, &noreturn);
+        let mut paths = Paths::default();
+        paths.read(&analysis);
+        (paths.fragments.is_empty() && analysis.leaves_like_a_function()).then_some(paths)
     }
 
-    /// Adds code that belongs to no function, after the known functions are followed.
-    pub fn add_code(&mut self, mut code: Vec<Range<Address>>) {
-        self.ends.extend(code.iter().map(|range| range.start));
+    /// Adds code to which no path of its function leads, after the known functions are followed. `is_inner` says whether a
+    /// symbol shows that code at an address is of the function.
+    pub fn add_code(&mut self, mut code: Vec<Range<Address>>, is_inner: impl Fn(Address) -> bool) {
+        let (inner, free): (Vec<_>, Vec<_>) =
+            code.iter().map(|range| range.start).partition(|start| is_inner(*start));
+        self.inner.extend(inner);
+        self.ends.extend(free);
         self.code.append(&mut code);
         self.code.sort_by_key(|range| range.start);
     }
@@ -170,15 +185,30 @@ impl<'s, 'f> Search<'s, 'f> {
     }
 
     /// Returns whether code can end before an address, so that a function can start there.
-    pub fn follows_end(&self, address: Address) -> bool {
+    pub fn follows_end(&mut self, address: Address) -> bool {
         let Some(range) = self.around(address) else { return false };
         let size = (address.0 - range.start.0).min(BEFORE);
         let before = self.memory.code(address.offset(-(size as i64)), size);
-        size == 0 || before.is_some_and(|(bytes, _)| padding::may_end(self.arch, bytes))
+        size == 0
+            || before.is_some_and(|(bytes, _)| padding::may_end(self.arch, bytes))
+            || size >= CALL && address.0.is_multiple_of(ALIGNMENT) && self.follows_last_call(address)
+    }
+
+    /// Returns whether the instruction before an address calls a function that never returns.
+    fn follows_last_call(&mut self, address: Address) -> bool {
+        let size = match self.arch.family() {
+            Family::X86 => CALL,
+            Family::Aarch64 | Family::S390x | Family::Riscv => 4,
+        };
+        let start = address.offset(-(size as i64));
+        let Some((bytes, relocated)) = self.memory.code(start, size) else { return false };
+        self.decoded.decode(&Code { arch: self.arch, start, bytes, relocated: &relocated });
+        self.decoded.as_slice().len() == 1 && !self.returns.ends(&self.decoded).is_empty()
     }
 
     fn suggest_start(&mut self, address: Address) {
-        if self.around(address).is_some() && self.seen.insert(address) {
+        let is_free = self.around(address).is_some_and(|range| !self.inner.contains(&range.start));
+        if is_free && self.seen.insert(address) {
             self.suggested.push(address);
         }
     }
@@ -201,7 +231,11 @@ impl<'s, 'f> Search<'s, 'f> {
     fn keep(&mut self, paths: Paths) {
         self.called.extend(paths.calls);
         self.fragments.extend(paths.fragments);
-        paths.suggested.into_iter().for_each(|address| self.suggest(address));
+        for address in paths.suggested {
+            if self.follows_end(address) {
+                self.suggest(address);
+            }
+        }
     }
 
     /// Returns the range of code without symbols that contains an address.
@@ -315,7 +349,7 @@ impl<'s, 'f> Search<'s, 'f> {
             Looks::Saving | Looks::Plain => !self.returns.ends(&self.decoded).is_empty(),
         };
         let mut analysis = follow(code, &self.decoded, self.memory, &paths.noreturn);
-        let leaves = analysis.leaves_like_a_function();
+        let leaves = analysis.leaves_like_a_function() && !calls_without_frame(&analysis);
         if leaves && analysis.returns() {
             return Shown::Function;
         }

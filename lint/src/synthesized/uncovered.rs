@@ -124,7 +124,7 @@ impl Uncovered {
             }
             uncovered.functions.push(function);
         }
-        search.add_code(rest);
+        search.add_code(rest, |address| symbols.is_in_sized(address));
         uncovered.search(file, search)?;
         Ok((uncovered, into))
     }

@@ -124,16 +124,14 @@ impl<'r, T> Rounds<'r, T> {
         self.called.binary_search(&self.candidates[index].code.start).is_ok()
     }
 
-    /// Returns whether we know how a function is entered. We know it if the function is a fragment, if it is known and
-    /// a call leads to it, if a path from its start leaves it, or if it jumps into the middle of another function.
+    /// Returns whether we know how a function is entered. We know it if the function is a fragment, or if something shows its
+    /// start, and a call leads to it, a path from its start leaves it, or it jumps into the middle of another function.
     pub fn is_entered_as_followed(&self, index: usize) -> bool {
         let followed = &self.all[index];
-        let is_called = self.candidates[index].is_known && self.is_called(index);
+        let leaves = followed.leaves_from_start || !followed.into.is_empty();
+        let is_known = self.candidates[index].is_known;
         self.fragments.contains(&index)
-            || is_called
-            || self.may_stay(index)
-            || followed.leaves_from_start
-            || !followed.into.is_empty()
+            || is_known && (leaves || self.is_called(index) || self.may_stay(index))
     }
 
     /// Returns whether a function gets rows although no path leaves it, and no call in the file leads to it.
