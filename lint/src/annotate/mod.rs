@@ -111,6 +111,14 @@ struct Insertion {
     directives: Vec<String>,
 }
 
+/// Where directives may stand for the instructions of a function.
+struct Places<'p> {
+    /// Returns the place of an instruction.
+    of: &'p dyn Fn(Address) -> Result<Place, Omission>,
+    /// Returns the place behind what comes before an instruction.
+    before: &'p dyn Fn(Address) -> Option<Place>,
+}
+
 /// A function, or another piece of code, and its directives, or the reason why it gets none and the address of the instruction
 /// that shows it.
 struct Piece {
@@ -244,31 +252,34 @@ impl Annotator<'_> {
             _ => self.source.place(address),
         };
         let end = self.source.end(last, range);
-        self.joined(&starts, (&by_lines, &before), (last, end), name.as_bytes()).or_else(|refused| {
+        let places = Places { of: &by_lines, before: &before };
+        self.joined(&starts, &places, (last, end), name.as_bytes()).or_else(|refused| {
             let walk = self.source.walk(range, name.as_bytes(), last).ok_or(refused)?;
             let place = |address| walk.place(address).ok_or(refused.0);
-            self.joined(&starts, (&place, &before), (last, Ok(walk.end)), name.as_bytes())
+            let places = Places { of: &place, before: &before };
+            self.joined(&starts, &places, (last, Ok(walk.end)), name.as_bytes())
         })
     }
 
     /// Joins the directives of a function with their places: those of its rows, with their addresses, and the `end` after its
     /// last instruction. The places have to be in one section, in the order of the code, and in the same arms of conditions as
-    /// the function's label. If the place of an instruction is not, the place behind what is `before` the instruction counts.
+    /// the function's label. If the place of an instruction is not, the place before it counts.
     fn joined(
         &self,
         starts: &[(Address, Vec<String>)],
-        (place, before): (&dyn Fn(Address) -> Result<Place, Omission>, &dyn Fn(Address) -> Option<Place>),
+        places: &Places<'_>,
         (last, end): (Address, Result<Place, Omission>),
         name: &[u8],
     ) -> Result<Vec<Insertion>, (Omission, Address)> {
         let mut insertions: Vec<Insertion> = Vec::new();
         for (address, directives) in starts {
             let previous = insertions.last().map(|last| last.place);
-            let place =
-                place(*address).and_then(|place| self.allowed(name, previous, place)).or_else(|omission| {
-                    let place = before(*address).ok_or(omission)?;
+            let place = (places.of)(*address).and_then(|place| self.allowed(name, previous, place)).or_else(
+                |omission| {
+                    let place = (places.before)(*address).ok_or(omission)?;
                     self.allowed(name, previous, place).map_err(|_| omission)
-                });
+                },
+            );
             let place = place.map_err(|omission| (omission, *address))?;
             insertions.push(Insertion { place, directives: directives.clone() });
         }

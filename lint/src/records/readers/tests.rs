@@ -83,8 +83,9 @@ const NONE: [&[u8]; 4] = [
     &[0x0a, 0x0b, 0x0a, 0x0b, 0x0a, 0x0b, 0x0a, 0x0b, 0x0a, 0x0b],
     &[0x11, 3, 2],
 ];
-/// Constructs of a CIE: its version, letters, data and factor.
-const CIES: [(u8, &[u8], &[u8], u8, &str); 15] = [
+/// The version, letters, data and factor of a CIE, and its construct.
+type Cie = (u8, &'static [u8], &'static [u8], u8, &'static str);
+const CIES: [Cie; 15] = [
     (3, b"zR", &[0x1b], 0x78, "cie-version-3"),
     (4, b"zR", &[0x1b], 0x78, "cie-version-4"),
     (1, b"zLR", &[0xff, 0x1b], 0x78, "lsda-omitted"),
