@@ -48,12 +48,9 @@ fn name(path: &Path, ending: &str) -> String {
 
 /// CFI that the judge cannot evaluate. gimli does not know some instructions, for example of AArch64. Other CFI has no
 /// meaning: it changes the offset of a CFA that is given by an expression, or that is not set.
-const UNJUDGED: [(&str, &str); 9] = [
+const UNJUDGED: [(&str, &str); 6] = [
     ("s_window_save", "unknown call frame instruction: 0x2d"),
     ("x_window_save", "unknown call frame instruction: 0x2d"),
-    ("x_escape_advance8", "unknown call frame instruction: 0x1d"),
-    ("x_escape_negative_offset", "unknown call frame instruction: 0x2f"),
-    ("x_escape_negative_offset_fp", "unknown call frame instruction: 0x2f"),
     ("x_escape_unknown", "unknown call frame instruction: 0x1c"),
     ("x_escape_expr_offset", "invalid context for call frame instruction"),
     ("x_escape_sum_offset", "invalid context for call frame instruction"),

@@ -77,7 +77,7 @@ fn disputed_and_unreadable() {
     assert!(!found.is_faultless());
 }
 
-/// A table without these functions can be proven: a record that cannot be read, an instruction that gimli does not know,
+/// A table without these functions can be proven: a record that cannot be read, an instruction that gimli does not know and that nothing of its length replaces,
 /// and two FDEs that disagree.
 #[test]
 fn fdes_that_no_table_can_be_proven_for() {
@@ -87,7 +87,7 @@ fn fdes_that_no_table_can_be_proven_for() {
         offsets.push(cfi.section().bytes.len());
         cfi.fde(cie, start, 8, instructions);
     };
-    fde(&mut cfi, cie, 0x1010, &[0x41, 0x2f, 6, 2]);
+    fde(&mut cfi, cie, 0x1010, &[0x41, 0x2f, 6, 65]);
     fde(&mut cfi, cie, 0x1020, &[]);
     fde(&mut cfi, cie, 0x1000, &[]);
     fde(&mut cfi, cie, 0x1000, &[0x41, 0x0e, 16]);

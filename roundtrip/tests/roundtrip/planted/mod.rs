@@ -135,10 +135,13 @@ impl Object {
                     outcomes.refused += u32::from(!report.is_complete());
                 }
             }
-            // The table has rows for PCs at which the judge has no row.
+            // The table has rows for PCs at which the judge has no row, unless the judge knows an instruction that gimli
+            // does not know: `DW_CFA_MIPS_advance_loc8` or `DW_CFA_GNU_negative_offset_extended`.
             Relation::Undefined => {
                 outcomes.undefined += 1;
-                assert!(!defective_judge.is_faultless(), "{}", describe("judge"));
+                let mut bytes = self.bytes.iter().zip(altered);
+                let is_known = bytes.any(|(old, new)| old != new && [0x1d, 0x2f].contains(new));
+                assert!(is_known || !defective_judge.is_faultless(), "{}", describe("judge"));
             }
         }
     }
