@@ -45,6 +45,12 @@ pub(crate) const fn callee_saved(arch: Arch) -> &'static [Index] {
     }
 }
 
+/// Returns whether functions keep the value of a register, beside the stack pointer and the return address. Source:
+/// System V's psABIs, AAPCS64.
+pub fn is_callee_saved(arch: Arch, register: Register) -> bool {
+    callee_saved(arch).iter().any(|index| register_of(*index) == register)
+}
+
 /// Returns the [`callee_saved`] registers as bits.
 #[inline]
 pub(crate) const fn callee_saved_bits(arch: Arch) -> u64 {

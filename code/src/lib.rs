@@ -66,7 +66,7 @@ mod words;
 mod x86;
 
 pub use analysis::{Analysis, CallSite, Doubt, Entry, Exit, Ways};
-pub use instruction::{Condition, Flow, Instruction};
+pub use instruction::{Condition, Flow, Instruction, is_callee_saved};
 pub use instructions::{Code, Instructions};
 pub use judge::{Finding, Judge, Judgement, Kind};
 pub use mentions::mentions;

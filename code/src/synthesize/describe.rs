@@ -8,7 +8,7 @@ use cfipack_format::{Arch, Cfa, FunctionOffset, Register, Row, Rule};
 
 use super::{Omission, Refused, cfa, place, return_address};
 use crate::analysis::Analysis;
-use crate::instruction::{Flow, Instruction, Special, callee_saved, register_of};
+use crate::instruction::{Flow, Instruction, Special, callee_saved, is_callee_saved, register_of};
 use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::{Place, Value};
@@ -261,19 +261,15 @@ impl At<'_> {
     /// Returns the registers that rows at this instruction may depend on. The row at a call also unwinds from the called
     /// function, and only finds the registers that this function keeps.
     fn kept(&self) -> impl Iterator<Item = Register> {
-        let general = (0..32).map(Register).filter(|register| !self.is_callee_saved(*register));
+        let general = (0..32).map(Register).filter(|register| !is_callee_saved(self.arch, *register));
         let kept = callee_saved(self.arch).iter().map(|index| register_of(*index));
         kept.chain(general).filter(|register| self.is_kept(*register))
     }
 
     fn is_kept(&self, register: Register) -> bool {
         match self.instruction.flow {
-            Flow::Call(_) => self.is_callee_saved(register) || register == self.arch.stack_pointer(),
+            Flow::Call(_) => is_callee_saved(self.arch, register) || register == self.arch.stack_pointer(),
             _ => true,
         }
-    }
-
-    fn is_callee_saved(&self, register: Register) -> bool {
-        callee_saved(self.arch).iter().any(|index| register_of(*index) == register)
     }
 }

@@ -60,9 +60,11 @@ impl Readers {
                     same.entry((reader, does)).or_default().push(version);
                 }
             }
-            let readers_do = same
-                .into_iter()
-                .map(|((reader, does), versions)| format!("{reader} {} {does}", versions.join(", ")));
+            let readers_do = same.into_iter().map(|((reader, does), versions)| match versions[..] {
+                // Ours, which has no number.
+                ["this"] => format!("{reader} {does}"),
+                _ => format!("{reader} {} {does}", versions.join(", ")),
+            });
             let readers_do: Vec<_> = readers_do.collect();
             if !readers_do.is_empty() {
                 let sentence = format!("{what}: {}", readers_do.join("; "));
@@ -97,9 +99,12 @@ pub fn check(
             if !wanted(start) {
                 continue;
             }
-            lint.decided += 1;
             let is_new = cies.insert(function.cie.offset);
-            let (found, in_cie) = constructs.of(&function, is_new);
+            let Ok((found, in_cie)) = constructs.of(&function, is_new) else {
+                *lint.undecided.entry("cfi").or_default() += 1;
+                continue;
+            };
+            lint.decided += 1;
             for (place, construct) in found.iter().enumerate() {
                 let Some(words) = readers.0.get(construct) else { continue };
                 if found[..place].contains(construct) {

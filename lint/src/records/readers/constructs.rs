@@ -1,10 +1,14 @@
 //! Finds the constructs of the table of readers in single records. A test holds the names here to those of the table.
 
+use std::collections::HashSet;
+
 use cfipack_cfi::{
     Cie, Function, Functions, Instruction, Instructions, PointerEncoding, Section, Short, eh_frame_len,
 };
+use cfipack_code::is_callee_saved;
 use cfipack_container::File;
 use cfipack_format::{Address, Arch, Family, Reason, Register};
+use gimli::{Encoding, EndianSlice, Expression, Format, LittleEndian, Operation};
 
 use crate::FileMemory;
 
@@ -16,8 +20,10 @@ pub(super) struct Constructs<'f, 'a> {
     is_renamed: bool,
     /// The end of the records by the first terminator, until a function after it.
     end: Option<usize>,
-    /// The start of the function before, if it is not empty.
-    before: Option<Address>,
+    /// The function before.
+    before: Option<Function<'f>>,
+    /// The starts of functions of no bytes.
+    empty: HashSet<Address>,
     found: Vec<&'static str>,
 }
 
@@ -26,35 +32,51 @@ impl<'f, 'a> Constructs<'f, 'a> {
     pub(super) fn new(file: &'f File<'a>, section: &'f Section<'f>, name: &str) -> Self {
         let is_renamed = !name.ends_with("eh_frame");
         let end = eh_frame_len(section.bytes, section.arch).ok();
-        Self { file, section, is_renamed, end, before: None, found: Vec::new() }
+        Self { file, section, is_renamed, end, before: None, empty: HashSet::new(), found: Vec::new() }
     }
 
     /// Returns the constructs of a function, and how many of them are in its CIE. These are omitted for a CIE that is not
     /// new.
-    pub(super) fn of(&mut self, function: &Function<'_>, is_new: bool) -> (&[&'static str], usize) {
+    ///
+    /// # Errors
+    /// An instruction cannot be read.
+    pub(super) fn of(
+        &mut self,
+        function: &Function<'f>,
+        is_new: bool,
+    ) -> Result<(&[&'static str], usize), Reason> {
         self.found.clear();
         if is_new {
             of_cie(&function.cie, &mut self.found);
-            of_instructions(function, function.cie.instructions, &mut self.found);
         }
+        of_instructions(function, function.cie.instructions, &mut self.found)?;
+        self.found.truncate(if is_new { usize::MAX } else { 0 });
         let in_cie = self.found.len();
         self.of_place(function);
-        of_function(function, &mut self.found);
-        (&self.found, in_cie)
+        of_function(function, &mut self.found)?;
+        Ok((&self.found, in_cie))
     }
 
     /// Adds the constructs that the section, or other functions in it, show.
-    fn of_place(&mut self, function: &Function<'_>) {
+    fn of_place(&mut self, function: &Function<'f>) {
         let start = function.key.address();
+        let agrees = |other: &Function<'_>| {
+            (other.key, other.size, other.cie.offset, other.instructions)
+                == (function.key, function.size, function.cie.offset, function.instructions)
+        };
+        let before = self.before.replace(*function);
+        if function.size == 0 {
+            self.empty.insert(start);
+        }
         let flags = [
             (std::mem::take(&mut self.is_renamed), "section-renamed"),
             (self.end.take_if(|end| function.fde.0 >= *end).is_some(), "terminator-before"),
-            (function.size != 0 && self.before == Some(start), "equal-fdes"),
+            (function.size != 0 && before.is_some_and(|before| agrees(&before)), "equal-fdes"),
+            (function.size != 0 && self.empty.contains(&start), "empty-fde-before"),
         ];
-        self.before = Some(start).filter(|_| function.size != 0);
         self.found
             .extend(flags.into_iter().filter(|(is_there, _)| *is_there).map(|(_, construct)| construct));
-        if function.cie.signal_frame && starts_with_frame(function) && !self.starts_with_nop(function) {
+        if function.cie.signal_frame && starts_with_frame(function) && !self.starts_early(function) {
             let mut others = Functions::new(self.section).flatten();
             let is_before = |other: Function<'_>| {
                 other.key.address() < start && other.end().is_some_and(|end| end >= start)
@@ -66,12 +88,13 @@ impl<'f, 'a> Constructs<'f, 'a> {
         }
     }
 
-    /// Returns whether the first instruction of a function does nothing, or is not known.
-    fn starts_with_nop(&self, function: &Function<'_>) -> bool {
+    /// Returns whether the first byte of a function is not what a signal handler returns to: it is a `nop`, or padding before
+    /// an aligned address, or it is not known.
+    fn starts_early(&self, function: &Function<'_>) -> bool {
         let Ok(memory) = FileMemory::new(self.file) else { return true };
         let Some((bytes, _)) = memory.code(function.key.address(), 4) else { return true };
         match function.arch().family() {
-            Family::X86 => bytes.starts_with(&[0x90]),
+            Family::X86 => bytes.starts_with(&[0x90]) || function.key.0 % 16 == 15,
             Family::Aarch64 => bytes == 0xd503_201f_u32.to_le_bytes(),
             Family::S390x | Family::Riscv => true,
         }
@@ -132,20 +155,20 @@ fn of_cie(cie: &Cie<'_>, found: &mut Vec<&'static str>) {
 }
 
 /// Adds the constructs of an FDE.
-fn of_function(function: &Function<'_>, found: &mut Vec<&'static str>) {
-    let flags = [
-        (function.size == 0, "empty-fde-before"),
-        (!function.unused_data().is_empty(), "longer-augmentation-data"),
-    ];
-    found.extend(flags.into_iter().filter(|(is_there, _)| *is_there).map(|(_, construct)| construct));
-    of_instructions(function, function.instructions, found);
+fn of_function(function: &Function<'_>, found: &mut Vec<&'static str>) -> Result<(), Reason> {
+    found.extend((!function.unused_data().is_empty()).then_some("longer-augmentation-data"));
+    of_instructions(function, function.instructions, found)
 }
 
 /// The greatest number of states that every reader remembers.
 const REMEMBERED: u32 = 4;
 
-/// Adds the constructs of instructions. What follows a malformed instruction has no certain meaning.
-fn of_instructions<'a>(function: &Function<'a>, bytes: &'a [u8], found: &mut Vec<&'static str>) {
+/// Adds the constructs of instructions.
+fn of_instructions<'a>(
+    function: &Function<'a>,
+    bytes: &'a [u8],
+    found: &mut Vec<&'static str>,
+) -> Result<(), Reason> {
     let (mut remembered, mut is_other_cfa) = (0_u32, false);
     let mut instructions = Instructions::new(function, bytes);
     while let Some(opcode) = instructions.rest().first().copied() {
@@ -165,7 +188,7 @@ fn of_instructions<'a>(function: &Function<'a>, bytes: &'a [u8], found: &mut Vec
                 is_other_cfa = false;
             }
             Some(Ok(Instruction::RestoreState)) => {
-                remembered = remembered.saturating_sub(1);
+                remembered = remembered.checked_sub(1).ok_or(Reason::RestoreWithoutRemember)?;
                 found.extend(is_other_cfa.then_some("remembered-cfa"));
             }
             Some(Ok(instruction)) => {
@@ -173,9 +196,11 @@ fn of_instructions<'a>(function: &Function<'a>, bytes: &'a [u8], found: &mut Vec
                 found.extend(of_instruction(function, opcode, instruction));
             }
             Some(Err(Reason::SignedWithPc)) => found.push("aarch64-negate-ra-state-with-pc"),
-            Some(Err(_)) | None => return,
+            Some(Err(reason)) => return Err(reason),
+            None => break,
         }
     }
+    Ok(())
 }
 
 fn changes_cfa(instruction: Instruction<'_>) -> bool {
@@ -192,6 +217,7 @@ fn changes_cfa(instruction: Instruction<'_>) -> bool {
 fn of_instruction(function: &Function<'_>, opcode: u8, instruction: Instruction<'_>) -> Option<&'static str> {
     let is_amd64 = function.arch() == Arch::Amd64;
     let returns = |register| register == function.cie.return_address;
+    let is_saved = |register| is_callee_saved(function.arch(), register);
     match instruction {
         Instruction::Offset(..) if opcode == 0x2f => Some("gnu-negative-offset"),
         Instruction::DefCfa(..) | Instruction::DefCfaOffset(_) if matches!(opcode, 0x12 | 0x13) => {
@@ -205,17 +231,18 @@ fn of_instruction(function: &Function<'_>, opcode: u8, instruction: Instruction<
         Instruction::Restore(_) if opcode == 0x06 => Some("extended-forms"),
         Instruction::Advance(_) if opcode == 0x04 => Some("extended-forms"),
         Instruction::Undefined(register) if returns(register) => Some("undefined-return-address"),
-        Instruction::Undefined(_) => Some("undefined-register"),
+        Instruction::Undefined(register) if is_saved(register) => Some("undefined-register"),
         Instruction::SameValue(_) => Some("same-value"),
         Instruction::ValOffset(..) => Some("val-offset"),
         Instruction::ValExpression(register, _) if returns(register) => Some("return-address-val-expression"),
         Instruction::ValExpression(..) => Some("val-expression"),
-        Instruction::Expression(..) => Some("expression"),
-        // The operand of `breg` ends before the load.
-        Instruction::DefCfaExpression([_, .., 0x00..=0x7f, 0x06]) => Some("cfa-from-memory"),
+        Instruction::Expression(register, _) if is_saved(register) => Some("expression"),
+        Instruction::DefCfaExpression(bytes) if reads_memory(function, bytes) => Some("cfa-from-memory"),
         Instruction::DefCfaExpression(_) => Some("cfa-expression"),
-        Instruction::Register(register, _) if returns(register) => Some("return-address-in-register"),
-        Instruction::Register(..) => Some("register"),
+        // In another register the value is lost at a call.
+        Instruction::Register(register, other) if is_saved(other) => {
+            Some(if returns(register) { "return-address-in-register" } else { "register" })
+        }
         Instruction::ArgsSize(_) => Some("args-size"),
         Instruction::SetLocation(_) if function.cie.fde_encoding == PointerEncoding::ABSOLUTE => {
             Some("set-loc-absolute")
@@ -224,6 +251,18 @@ fn of_instruction(function: &Function<'_>, opcode: u8, instruction: Instruction<
         Instruction::SetRaState(..) => Some("aarch64-set-ra-state"),
         _ => None,
     }
+}
+
+fn reads_memory(function: &Function<'_>, expression: &[u8]) -> bool {
+    let address_size = function.arch().pointer_size();
+    let encoding = Encoding { format: Format::Dwarf32, version: 5, address_size };
+    let mut operations = Expression(EndianSlice::new(expression, LittleEndian)).operations(encoding);
+    while let Ok(Some(operation)) = operations.next() {
+        if matches!(operation, Operation::Deref { .. }) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Returns whether the CIE has a rule for a register.
