@@ -255,6 +255,31 @@ more:\tmov %rdi, %rax
     assert!(found.iter().all(|function| !(0x10001..0x10040).contains(&function.0)), "{dumped}");
 }
 
+/// The function at 0x10000 ends with a call of a function that may return, and padding. The function behind it, which nothing
+/// in the file calls, is no part of it: its rows would count the first function's frame.
+#[test]
+#[ignore = "needs gcc and strip"]
+fn a_function_ends_before_a_prologue() {
+    let text = "\
+\t.text
+\t.globl _start
+\t.type _start, @function
+_start:\tpush %rbx
+\ttest %rdi, %rdi
+\tje 1f
+\tpop %rbx
+\tret
+1:\tcall raise@PLT
+\t.p2align 4
+\tpush %rbx
+2:\tcall raise@PLT
+\tjmp 2b
+";
+    let (found, dumped) = linked("synthesize-prologue", text, &["-shared"]);
+    let first = found.iter().find(|function| function.0 == 0x10000);
+    assert!(first.is_some_and(|first| first.1 <= 0x10), "{dumped}");
+}
+
 /// An instruction computes 0x10010, in the middle of an instruction, where `mov %rdx, %rax; ret` is.
 #[test]
 #[ignore = "needs gcc and strip"]

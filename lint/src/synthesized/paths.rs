@@ -115,21 +115,26 @@ pub fn looks(arch: Arch, code: &Code<'_>, instructions: &Instructions) -> Looks 
     for instruction in instructions.as_slice() {
         let place = instruction.offset.to_usize()..instruction.end().to_usize();
         let bytes = code.bytes.get(place).unwrap_or_default();
-        let is_saving = match (arch.family(), bytes) {
+        match (arch.family(), bytes) {
             (Family::X86, [0, 0]) => return Looks::Data,
             // ret $N. The psABI of x86-64 lets the caller remove its arguments.
             (Family::X86, [0xc2, ..]) if arch == Arch::Amd64 => return Looks::Data,
-            // push %rbx, %rbp, %r12 to %r15
-            (Family::X86, [0x53 | 0x55] | [0x41, 0x54..=0x57]) => true,
-            // stp x29, x30, [sp, #-N]!
-            (Family::Aarch64, [0xfd, 0x7b, 0x80..=0xbf, 0xa9]) => true,
-            _ => false,
-        };
-        if is_saving {
-            looks = Looks::Saving;
+            _ if saves(arch, bytes) => looks = Looks::Saving,
+            _ => {}
         }
     }
     looks
+}
+
+/// Returns whether an instruction saves a register as only prologues do.
+fn saves(arch: Arch, instruction: &[u8]) -> bool {
+    match (arch.family(), instruction) {
+        // push %rbx, %rbp, %r12 to %r15
+        (Family::X86, [0x53 | 0x55] | [0x41, 0x54..=0x57]) => true,
+        // stp x29, x30, [sp, #-N]!
+        (Family::Aarch64, [0xfd, 0x7b, 0x80..=0xbf, 0xa9]) => true,
+        _ => false,
+    }
 }
 
 /// Returns whether the stack pointer is not where a call leaves it.
@@ -170,7 +175,8 @@ const MAX_AFTER_CALL: usize = 1 << 12;
 
 /// Returns the offsets of calls after which no path returns, leaves the code, or leads back to the call or before it. A jump
 /// through a table shows nothing, because the table may belong to another function after the call. If
-/// the code is only the first part of a function, a path that reaches its end leaves it.
+/// the code is only the first part of a function, a path that reaches its end leaves it. Calls before the
+/// [start of a function](starts_after) count too.
 pub fn lost_calls(analysis: &Analysis<'_>, is_part: bool) -> Vec<u32> {
     let all = analysis.instructions().as_slice();
     let exits: BTreeSet<usize> = analysis.exits().iter().map(|exit| exit.index).collect();
@@ -193,7 +199,33 @@ pub fn lost_calls(analysis: &Analysis<'_>, is_part: bool) -> Vec<u32> {
     };
     let is_lost = |index: &usize| {
         !analysis.is_noreturn(*index)
-            && analysis.returns_to(*index).is_some_and(|next| !leads_back(*index, next))
+            && analysis
+                .returns_to(*index)
+                .is_some_and(|next| starts_after(analysis, *index) || !leads_back(*index, next))
     };
     (0..all.len()).filter(is_lost).map(|index| all[index].offset).collect()
+}
+
+/// Returns whether another function [starts](starts_after) within code.
+pub fn has_other_function(analysis: &Analysis<'_>) -> bool {
+    (0..analysis.instructions().as_slice().len())
+        .any(|index| analysis.returns_to(index).is_some() && starts_after(analysis, index))
+}
+
+/// Returns whether a function starts after a call and padding: at an aligned address, to which nothing jumps, a register is
+/// saved. Within a function, compilers align only what is jumped to.
+fn starts_after(analysis: &Analysis<'_>, call: usize) -> bool {
+    let (code, all) = (analysis.code(), analysis.instructions().as_slice());
+    let Some(padding) =
+        all[call + 1..].iter().position(|one| !one.is_padding).filter(|padding| *padding != 0)
+    else {
+        return false;
+    };
+    let first = &all[call + 1 + padding];
+    let start = code.start.offset(first.offset.into());
+    let bytes = code.bytes.get(first.offset.to_usize()..first.end().to_usize()).unwrap_or_default();
+    let leads_here = |flow| matches!(flow, Flow::Jump(Some(to)) | Flow::Branch(Some(to), _) if to == start);
+    start.0.is_multiple_of(ALIGNMENT)
+        && saves(code.arch, bytes)
+        && !all.iter().any(|one| leads_here(one.flow))
 }

@@ -14,7 +14,10 @@ use cfipack_code::{Code, Doubt, Instructions};
 use cfipack_format::{Address, Arch, Family};
 
 use super::jumps::Into;
-use super::paths::{LONGEST, Looks, Paths, calls_without_frame, follow, looks, lost_calls, may_end, resumed};
+use super::paths::{
+    LONGEST, Looks, Paths, calls_without_frame, follow, has_other_function, looks, lost_calls, may_end,
+    resumed,
+};
 use super::uncovered::Evidence;
 use crate::returns::Returns;
 use crate::{FileMemory, padding};
@@ -151,7 +154,8 @@ impl<'s, 'f> Search<'s, 'f> {
         let mut analysis = follow(code, &self.decoded, self.memory, &noreturn);
         let mut paths = Paths::default();
         paths.read(&analysis);
-        (paths.fragments.is_empty() && analysis.leaves_like_a_function()).then_some(paths)
+        let is_whole = paths.fragments.is_empty() && analysis.leaves_like_a_function();
+        (is_whole && !has_other_function(&analysis)).then_some(paths)
     }
 
     /// Adds code to which no path of its function leads, after the known functions are followed. `is_inner` says whether a
