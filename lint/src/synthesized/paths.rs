@@ -213,7 +213,7 @@ pub fn has_other_function(analysis: &Analysis<'_>) -> bool {
 }
 
 /// Returns whether a function starts after a call and padding: at an aligned address, to which nothing jumps, a register is
-/// saved. Within a function, compilers align only what is jumped to.
+/// saved or the stack grows. Within a function, compilers align only what is jumped to.
 fn starts_after(analysis: &Analysis<'_>, call: usize) -> bool {
     let (code, all) = (analysis.code(), analysis.instructions().as_slice());
     let Some(padding) =
@@ -225,7 +225,10 @@ fn starts_after(analysis: &Analysis<'_>, call: usize) -> bool {
     let start = code.start.offset(first.offset.into());
     let bytes = code.bytes.get(first.offset.to_usize()..first.end().to_usize()).unwrap_or_default();
     let leads_here = |flow| matches!(flow, Flow::Jump(Some(to)) | Flow::Branch(Some(to), _) if to == start);
-    start.0.is_multiple_of(ALIGNMENT)
-        && saves(code.arch, bytes)
-        && !all.iter().any(|one| leads_here(one.flow))
+    let grows = match (code.arch.family(), bytes) {
+        // push %rax; sub $N, %rsp
+        (Family::X86, [0x50] | [0x48, 0x81 | 0x83, 0xec, ..]) => true,
+        _ => saves(code.arch, bytes),
+    };
+    start.0.is_multiple_of(ALIGNMENT) && grows && !all.iter().any(|one| leads_here(one.flow))
 }
