@@ -41,7 +41,7 @@ int main() {
         for (const auto &note : merger.notes())
             std::printf("object %u: %s\n", static_cast<unsigned>(note.object), note.message.text);
 
-        auto section = std::move(merger).finish(CFIPACK_KEYS_SECTIONS);
+        auto section = std::move(merger).finish_borrowing_objects(CFIPACK_KEYS_SECTIONS);
         bytes out(section.size());
         std::printf("%zu bytes, %zu entries, %u function of the second object\n", out.size(), section.num_functions(),
                     static_cast<unsigned>(contribution.from_cfi));

@@ -1602,7 +1602,7 @@ enum cfipack_status cfipack_merger_get_note(const struct cfipack_merger *merger,
 const char *cfipack_merger_message(const struct cfipack_merger *merger);
 
 /* Finishes the section on the threads of `pool`, which may be null, and frees the merger, whatever the status.
- * `keys` is `CFIPACK_KEYS_...` and describes your keys.
+ * `keys` is `CFIPACK_KEYS_...` and describes your keys. The section has copies of the objects' rows.
  *
  * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
@@ -1610,6 +1610,18 @@ enum cfipack_status cfipack_merger_finish(struct cfipack_merger *merger,
                                           uint32_t keys,
                                           const struct cfipack_pool *pool,
                                           struct cfipack_section **out);
+
+/* Does what `cfipack_merger_finish` does, but copies no rows: the section reads them from the objects' bytes, which
+ * must stay in memory until the section is freed. This saves the memory and the time of a copy. Use it if your
+ * linker keeps its input files mapped until the output is written.
+ *
+ * Each pointer is null or points to a value of its type. The bytes of the sections that the merger got stay in
+ * memory until the section is freed. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_merger_finish_borrowing_objects(struct cfipack_merger *merger,
+                                                            uint32_t keys,
+                                                            const struct cfipack_pool *pool,
+                                                            struct cfipack_section **out);
 
 /* Frees a merger. Does nothing for null.
  *

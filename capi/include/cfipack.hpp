@@ -367,6 +367,13 @@ public:
         return section(section_handle);
     }
 
+    /// As `finish`, but the section reads the objects' bytes, which must stay in memory until the section is freed.
+    section finish_borrowing_objects(std::uint32_t keys = CFIPACK_KEYS_FUNCTIONS, const cfipack_pool &pool = threads(1)) && {
+        cfipack_section *section_handle = nullptr;
+        detail::check(cfipack_merger_finish_borrowing_objects(handle_.release(), keys, &pool, &section_handle));
+        return section(section_handle);
+    }
+
 private:
     explicit merger(cfipack_merger *handle) noexcept : handle_(handle) {}
 

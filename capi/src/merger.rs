@@ -6,7 +6,7 @@ use cfipack_encoder::sframe::Finish;
 use cfipack_format::Key;
 use cfipack_format::pool::Serial;
 use cfipack_format::widen::{ToU64, ToUsize};
-use cfipack_linker::sframe::{Field, Merger, Note};
+use cfipack_linker::sframe::{Field, Merger, Note, Section};
 
 use crate::arguments::{arch, write, write_optional};
 use crate::cfipack_message;
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn cfipack_merger_message(merger: *const cfipack_merger) -
 }
 
 /// Finishes the section on the threads of `pool`, which may be null, and frees the merger, whatever the status.
-/// `keys` is `CFIPACK_KEYS_...` and describes your keys.
+/// `keys` is `CFIPACK_KEYS_...` and describes your keys. The section has copies of the objects' rows.
 ///
 /// # Safety
 /// Each pointer is null or points to a value of its type.
@@ -293,6 +293,38 @@ pub unsafe extern "C" fn cfipack_merger_finish(
     out: *mut *mut cfipack_section,
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
+    unsafe { finish(merger, keys, pool, out, Section::into_owned) }
+}
+
+/// Does what `cfipack_merger_finish` does, but copies no rows: the section reads them from the objects' bytes, which
+/// must stay in memory until the section is freed. This saves the memory and the time of a copy. Use it if your
+/// linker keeps its input files mapped until the output is written.
+///
+/// # Safety
+/// Each pointer is null or points to a value of its type. The bytes of the sections that the merger got stay in
+/// memory until the section is freed.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_finish_borrowing_objects(
+    merger: *mut cfipack_merger,
+    keys: u32,
+    pool: *const cfipack_pool,
+    out: *mut *mut cfipack_section,
+) -> cfipack_status {
+    // SAFETY: promised by the caller, whose promise about the bytes is longer than that for the merger.
+    unsafe { finish(merger, keys, pool, out, |section| section) }
+}
+
+/// # Safety
+/// As for the callers. `keep` copies the rows, or the caller keeps the objects' bytes.
+unsafe fn finish(
+    merger: *mut cfipack_merger,
+    keys: u32,
+    pool: *const cfipack_pool,
+    out: *mut *mut cfipack_section,
+    keep: fn(Section<'static>) -> Section<'static>,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
     unsafe {
         let merging = handle::take(merger);
         handle::create(out, core::ptr::null_mut(), || {
@@ -303,7 +335,7 @@ pub unsafe extern "C" fn cfipack_merger_finish(
                 Keys::Sections => true,
             };
             let finish = Finish::on(&pool).with_placed_keys(placed_keys);
-            let section = merging.merger.finish_with(finish).into_owned();
+            let section = keep(merging.merger.finish_with(finish));
             Ok(Finished { section, keys, conflicts: Vec::new() })
         })
     }

@@ -360,6 +360,7 @@ static void linking(void) {
     REFUSED(cfipack_merger_finish(NULL, 0, NULL, &section));
     DONE(cfipack_merger_shard(merger, &shard));
     REFUSED(cfipack_merger_finish(shard, 0, NULL, NULL));
+    REFUSED(cfipack_merger_finish_borrowing_objects(NULL, 0, NULL, &section));
     DONE(cfipack_merger_shard(merger, &shard));
     REFUSED(cfipack_merger_finish(shard, CFIPACK_KEYS_SECTIONS + 1, NULL, &section));
     DONE(cfipack_merger_shard(merger, &shard));

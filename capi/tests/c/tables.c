@@ -95,7 +95,7 @@ static int has_cfa(const struct cfipack_sframe *table, uint64_t pc, int64_t offs
 
 /* Merges an object's table with stubs, and with a function without rows that lies inside the second function. */
 static void merge(void) {
-    uint8_t table[256], linked[256];
+    uint8_t table[256], linked[256], again[256];
     struct cfipack_start fields[FUNCTIONS];
     struct cfipack_object object;
     struct cfipack_contribution contribution;
@@ -103,7 +103,7 @@ static void merge(void) {
     struct cfipack_sframe parsed;
     struct cfipack_row row;
     struct cfipack_section *section = NULL;
-    struct cfipack_merger *from_table = merger(), *without_veneer = NULL;
+    struct cfipack_merger *from_table = merger(), *without_veneer = NULL, *borrowing = NULL;
     struct cfipack_stubs veneer;
     uint64_t addresses[3] = {0x1000, STUBS, VENEER};
     size_t len, count, index = 9;
@@ -137,6 +137,7 @@ static void merge(void) {
     OK(cfipack_merger_finish(without_veneer, CFIPACK_KEYS_SECTIONS, NULL, &section));
     OK(cfipack_section_num_functions(section, &count));
     cfipack_section_free(section);
+    OK(cfipack_merger_copy(from_table, &borrowing));
     OK(cfipack_merger_finish(from_table, CFIPACK_KEYS_SECTIONS, NULL, &section));
     OK(cfipack_section_num_functions(section, &index));
     CHECK(index == count + 1);
@@ -144,6 +145,10 @@ static void merge(void) {
     CHECK(len <= sizeof linked);
     OK(cfipack_section_write(section, linked, len, TABLE, addresses, 3, NULL));
     cfipack_section_free(section);
+    OK(cfipack_merger_finish_borrowing_objects(borrowing, CFIPACK_KEYS_SECTIONS, NULL, &section));
+    OK(cfipack_section_write(section, again, len, TABLE, addresses, 3, NULL));
+    cfipack_section_free(section);
+    CHECK(memcmp(again, linked, len) == 0);
     OK(cfipack_sframe_parse(&parsed, linked, len, TABLE, NULL));
     CHECK(has_cfa(&parsed, 0x1000, 8) && has_cfa(&parsed, 0x1001, 16) && has_cfa(&parsed, 0x100f, 16));
     CHECK(has_cfa(&parsed, 0x1010, 8) && has_cfa(&parsed, 0x1027, 8));
