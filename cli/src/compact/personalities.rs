@@ -1,15 +1,16 @@
 //! Numbers the personalities of a table.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU32;
 
-use cfipack_cfi::Cie;
-use cfipack_container::{CallFrameSection, File, Kind, Relocation};
-use cfipack_format::Address;
+use cfipack_cfi::{Cie, Functions};
+use cfipack_container::{CallFrameSection, CompactUnwind, File, Kind, Relocation};
+use cfipack_format::compact_unwind::{Entry as Row, Mode};
 use cfipack_format::widen::{ToU64, ToUsize};
+use cfipack_format::{Address, SectionOffset};
 
 /// The identity of a personality.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Personality {
     /// In an object: the number of the symbol that a relocation names.
     Symbol(usize),
@@ -41,6 +42,36 @@ impl Personalities {
             Personality::Symbol(_) => None,
         }
     }
+}
+
+/// Returns the offsets of an object's rows whose personality is another symbol than that of their function's CIE. The
+/// offsets ascend. Rows in DWARF mode leave the personality to the CIE.
+pub fn rows_of_others(file: &File<'_>, compact: &CompactUnwind<'_>) -> anyhow::Result<Vec<SectionOffset>> {
+    let pointer_size = file.arch().pointer_size();
+    let relocations = compact.section.index.map(|index| file.relocations(index)).transpose()?;
+    let symbols = symbols_by_field(relocations.unwrap_or_default());
+    let mut of_cies: HashMap<Address, BTreeSet<Option<Personality>>> = HashMap::new();
+    for section in file.call_frame_sections()? {
+        let named = PersonalitiesOfCies::read(file, &section)?;
+        for function in Functions::new(&section.cfi()).flatten() {
+            let personality = named.personality(&function.cie);
+            of_cies.entry(function.key.address()).or_default().insert(personality);
+        }
+    }
+    let mut others = Vec::new();
+    for row in compact.rows.iter().filter(|row| row.encoding.mode(file.arch()) != Some(Mode::Dwarf)) {
+        let field = SectionOffset(row.offset.0 + Row::personality_at(pointer_size));
+        // A field without a symbol leads to a local symbol's address, and a CIE's to its pointer.
+        let Some(symbol) = symbols.get(&field.0.to_u64()) else { continue };
+        if of_cies
+            .get(&row.function)
+            .is_some_and(|known| !known.contains(&Some(Personality::Symbol(*symbol))))
+        {
+            others.push(row.offset);
+        }
+    }
+    others.sort_unstable();
+    Ok(others)
 }
 
 /// Returns the symbols that the relocations of a section name, by the offset of the field.

@@ -35,7 +35,7 @@ fn errors_come_before_warnings() {
     assert_eq!(report["rules"], json!({ "first-entry": 1, "frameless-pairs": 511 }));
     let [violations, warnings] =
         ["violations", "warnings"].map(|kind| report[kind].as_array().unwrap().as_slice());
-    let first = format!("offset {entries:#x}: the page's first entry is of function ");
+    let first = format!("offset {entries:#x}: function ");
     let [violation] = violations else { panic!("{violations:?}") };
     assert!(violation.as_str().unwrap().starts_with(&first), "{violation}");
     assert_eq!((warnings.len(), &report["more_warnings"]), (100, &json!(411)));

@@ -74,6 +74,30 @@ fn rows_that_contradict_the_cfi() {
     fs::remove_dir_all(directory).unwrap();
 }
 
+/// The row names another symbol as the personality than the CIE. The linker would take the row's.
+#[test]
+fn a_personality_that_is_not_the_cies() {
+    let directory = scratch("compact-unwind-other-personality");
+    let mut bytes = fs::read(corpora().join("compact-unwind/mc/x39_pers_gxx.o")).unwrap();
+    // The relocation of the row's third field: `___gxx_personality_v0` has the number 1 and `_f` the number 0.
+    let relocation = [0x10, 0, 0, 0, 1, 0, 0, 0x0e];
+    let at = bytes.windows(8).position(|window| window == relocation).unwrap();
+    bytes[at + 4] = 0;
+    let [object, new] = ["object.o", "new.o"].map(|name| directory.join(name));
+    fs::write(&object, bytes).unwrap();
+    let path = object.to_str().unwrap();
+    let verified = command(&["verify", "--json", path]);
+    assert_eq!(verified.status.code(), Some(1));
+    assert_eq!(summary(&verified)["rules"], json!({ "row-other-personality": 1 }));
+    let (status, json) = changed(path, &new, &[]);
+    assert_eq!((status, &json["contradicted"]), (Some(1), &json!(1)), "{json}");
+    let (status, json) = changed(path, &new, &["--repair"]);
+    assert_eq!((status, &json["repaired"]), (Some(0), &json!(1)), "{json}");
+    // The code has no symbol for its LSDA, so the repaired row leaves the function to its FDE.
+    assert_eq!(json["personalities"], json!([]), "{json}");
+    fs::remove_dir_all(directory).unwrap();
+}
+
 /// ld64.lld gives a symbol inside a function an entry of its own, and takes the row that starts there.
 #[test]
 fn symbols_inside_functions() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cfipack_decoder::unwind_info::{self, Entry, Page, Section};
+use cfipack_decoder::unwind_info::{Entry, Page, Section};
 use cfipack_format::cfi;
 use cfipack_format::compact_unwind::{Encoding, Mode};
 use cfipack_format::unwind_info::{IndexEntry, LsdaEntry, PERSONALITY_SIZE};
@@ -10,7 +10,7 @@ use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 
 use super::encoding::check;
-use super::{Code, Violation};
+use super::{Code, Fault, Violation};
 use crate::cfi::{Functions, record_offsets};
 
 /// The image that a table is checked against.
@@ -74,7 +74,7 @@ pub fn violations(section: &Section<'_>, image: &Image<'_>) -> Vec<Violation> {
     for page in section.pages() {
         match page {
             Ok(page) => checklist.check_page(&page),
-            Err(error) => checklist.found.push(Violation::Malformed(error)),
+            Err(error) => checklist.found.push(error.into()),
         }
     }
     checklist.check_lsdas();
@@ -114,45 +114,43 @@ impl Checklist<'_, '_> {
         for (number, entry) in self.section.index().enumerate() {
             let (offset, function) = (at(number, 0), entry.function);
             let rises = before.is_none_or(|before| before.function < function);
-            self.require(rises, Violation::IndexOrder { offset, function });
+            self.require(rises, Violation::new(offset, function, Fault::IndexOrder));
             before = Some(entry);
         }
         let last = self.section.num_pages();
-        let page = before.map_or(0, |sentinel| sentinel.page_off);
-        self.require(page == 0, Violation::SentinelPage { offset: at(last, 4), page });
-        if let (Some(IndexEntry { function, .. }), Some(end)) = (before, self.image.code.end()) {
+        let Some(IndexEntry { function, page_off: page, .. }) = before else { return };
+        self.require(page == 0, Violation::new(at(last, 4), function, Fault::SentinelPage { page }));
+        if let Some(end) = self.image.code.end() {
             let is_within = self.address(function).0 <= end.0.saturating_add(SENTINEL_EXCESS);
-            self.require(is_within, Violation::SentinelBeyond { offset: at(last, 0), function, end });
+            self.require(is_within, Violation::new(at(last, 0), function, Fault::SentinelBeyond { end }));
         }
     }
 
     fn check_personalities(&mut self) {
         let start = self.section.header().personalities_off.to_usize();
         for (number, slot) in self.section.personalities().enumerate() {
-            let offset = SectionOffset(start + number * PERSONALITY_SIZE);
+            let offset = Some(SectionOffset(start + number * PERSONALITY_SIZE));
             let is_slot = (self.image.is_slot)(self.address(slot));
-            self.require(is_slot, Violation::PersonalitySlot { offset, slot });
+            let fault = Fault::PersonalitySlot { slot };
+            self.require(is_slot, Violation { offset, function: None, fault });
         }
     }
 
     fn check_page(&mut self, page: &Page<'_>) {
-        self.require(!page.is_empty(), Violation::NoEntries { offset: page.offset() });
+        let fault = Fault::NoEntries;
+        self.require(!page.is_empty(), Violation { offset: Some(page.offset()), function: None, fault });
         for number in 0..page.len() {
             let entry = match page.entry(number) {
                 Some(Ok(entry)) => entry,
-                Some(Err(unwind_info::Error::AfterSentinel { offset, function, sentinel })) => {
-                    self.found.push(Violation::AfterSentinel { offset, function, sentinel });
-                    continue;
-                }
                 Some(Err(error)) => {
-                    self.found.push(Violation::Malformed(error));
+                    self.found.push(error.into());
                     continue;
                 }
                 None => return,
             };
             let (offset, function, index) = (page.entry_offset(number), entry.start, page.base());
             let agrees = number != 0 || function == index;
-            self.require(agrees, Violation::FirstEntry { offset, function, index });
+            self.require(agrees, Violation::new(offset, function, Fault::FirstEntry { index }));
             self.check_order(&entry);
             self.check_start(&entry, offset);
             self.check_entry(&entry, offset);
@@ -167,21 +165,21 @@ impl Checklist<'_, '_> {
             return;
         };
         let function = before.start;
-        let violation = match (before.encoding.mode_number() == 0, entry.encoding.mode_number() == 0) {
+        let fault = match (before.encoding.mode_number() == 0, entry.encoding.mode_number() == 0) {
             (false, true) => {
                 self.shadowed = Some((self.found.len(), offset));
-                Violation::NullShared { offset, function, is_last: true }
+                Fault::NullShared { is_last: true }
             }
             (true, false) => {
                 // Another entry with unwind information follows, so the entry before it was not the last.
                 if let Some((at, offset)) = self.shadowed.take() {
-                    self.found[at] = Violation::Shared { offset, function };
+                    self.found[at] = Violation::new(offset, function, Fault::Shared);
                 }
-                Violation::NullShared { offset, function, is_last: false }
+                Fault::NullShared { is_last: false }
             }
-            _ => Violation::Shared { offset, function },
+            _ => Fault::Shared,
         };
-        self.found.push(violation);
+        self.found.push(Violation::new(offset, function, fault));
     }
 
     /// Checks that an entry with unwind information starts where a function of the CFI does. It may also start within a
@@ -194,17 +192,17 @@ impl Checklist<'_, '_> {
         let start = function.start;
         let has_entry = self.before.is_some_and(|(_, before)| self.address(before.start) >= start);
         let holds = has_entry || entry.encoding.mode_number() == 0;
-        self.require(holds, Violation::WithinFunction { offset, function: entry.start, start });
+        self.require(holds, Violation::new(offset, entry.start, Fault::WithinFunction { start }));
     }
 
     fn check_entry(&mut self, entry: &Entry, offset: SectionOffset) {
         let (arch, encoding) = (self.image.arch, entry.encoding);
         let function = entry.start;
         for error in [self.section.lsda(entry).err(), self.section.personality(entry).err()] {
-            self.found.extend(error.map(Violation::Malformed));
+            self.found.extend(error.map(Violation::from));
         }
         let code = self.image.code.starting_at(self.address(function));
-        self.found.extend(check(arch, code, offset, function, encoding));
+        self.found.extend(check(arch, code, encoding).map(|fault| Violation::new(offset, function, fault)));
         if encoding.mode(arch) == Some(Mode::Dwarf) {
             self.check_dwarf(entry, offset);
         }
@@ -214,12 +212,12 @@ impl Checklist<'_, '_> {
         let (function, record) = (entry.start, entry.encoding.dwarf_offset());
         let is_record = record == 0 || self.records.binary_search(&record.to_usize()).is_ok();
         if !is_record {
-            self.found.push(Violation::DwarfRecord { offset, function, record });
+            self.found.push(Violation::new(offset, function, Fault::DwarfRecord { record }));
             return;
         }
         let fde = self.functions.at(self.address(function));
         let is_reached = fde.is_some_and(|fde| record.to_usize() <= self.functions.last_fde(fde).0);
-        self.require(is_reached, Violation::DwarfFde { offset, function, record });
+        self.require(is_reached, Violation::new(offset, function, Fault::DwarfFde { record }));
     }
 
     fn check_lsdas(&mut self) {
@@ -231,7 +229,7 @@ impl Checklist<'_, '_> {
             // A part that goes back is not walked again, so the time is in proportion to the length of the table.
             let goes_on = index[page].lsda_off >= end_of_parts;
             let offset = SectionOffset(index[page].lsda_off.to_usize());
-            self.require(goes_on, Violation::LsdaOrder { offset, function: first });
+            self.require(goes_on, Violation::new(offset, first, Fault::LsdaOrder));
             if !goes_on {
                 continue;
             }
@@ -239,17 +237,17 @@ impl Checklist<'_, '_> {
             let lsdas = match self.section.lsdas(page) {
                 Ok(lsdas) => lsdas,
                 Err(error) => {
-                    self.found.push(Violation::Malformed(error));
+                    self.found.push(error.into());
                     continue;
                 }
             };
             for (number, LsdaEntry { function, .. }) in lsdas.enumerate() {
                 let offset = SectionOffset(index[page].lsda_off.to_usize() + number * LsdaEntry::SIZE);
                 let rises = before.is_none_or(|before| before < function);
-                self.require(rises, Violation::LsdaOrder { offset, function });
+                self.require(rises, Violation::new(offset, function, Fault::LsdaOrder));
                 before = Some(function);
                 let is_here = first <= function && function < end;
-                self.require(is_here, Violation::LsdaPage { offset, function, page });
+                self.require(is_here, Violation::new(offset, function, Fault::LsdaPage { page }));
                 if !rises || !is_here {
                     continue;
                 }
@@ -257,7 +255,8 @@ impl Checklist<'_, '_> {
                 let owner = entries.peek().filter(|entry| entry.start == function);
                 let encoding = owner.map_or(Encoding::NONE, |entry| entry.encoding);
                 let is_dwarf = encoding.mode(self.image.arch) == Some(Mode::Dwarf);
-                self.require(encoding.has_lsda(), Violation::LsdaOrphan { offset, function, is_dwarf });
+                let fault = Fault::LsdaOrphan { is_dwarf };
+                self.require(encoding.has_lsda(), Violation::new(offset, function, fault));
             }
         }
     }
@@ -268,7 +267,8 @@ impl Checklist<'_, '_> {
         let (start, end) = (self.address(first), self.address(sentinel.function));
         for &function in self.image.function_starts {
             let is_covered = start <= function && function < end;
-            self.require(is_covered, Violation::Uncovered { function });
+            let function = Some(ImageOffset(function.distance_from(self.image.base) as u32));
+            self.require(is_covered, Violation { offset: None, function, fault: Fault::Uncovered });
         }
     }
 

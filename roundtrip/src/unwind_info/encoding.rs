@@ -3,47 +3,33 @@
 use cfipack_decoder::compact_unwind::row;
 use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
 use cfipack_format::widen::ToUsize;
-use cfipack_format::{Arch, Cfa, Family, ImageOffset, Row, Rule, Saved, SectionOffset};
+use cfipack_format::{Arch, Cfa, Family, Row, Rule, Saved};
 
-use super::Violation;
+use super::Fault;
 
-/// Returns the rules that an encoding breaks. Its entry is at `offset` of the section, and `code` starts at the
-/// function's start.
-pub(super) fn check(
-    arch: Arch,
-    code: &[u8],
-    offset: SectionOffset,
-    function: ImageOffset,
-    encoding: Encoding,
-) -> impl Iterator<Item = Violation> {
-    let unused = encoding.unused_bits(arch) != 0;
+/// Returns the rules that an encoding breaks. `code` starts at the function's start.
+pub(super) fn check(arch: Arch, code: &[u8], encoding: Encoding) -> impl Iterator<Item = Fault> + use<> {
     let of_mode = match (arch.family(), encoding.mode(arch)) {
-        (Family::X86, Some(Mode::FramelessIndirect)) => {
-            let is_fault = !has_immediate(arch, code, encoding);
-            is_fault.then_some(Violation::NoImmediate { offset, function, encoding })
+        (Family::X86, Some(Mode::FramelessIndirect)) if !has_immediate(arch, code, encoding) => {
+            Some(Fault::NoImmediate(encoding))
         }
-        (Family::X86, Some(Mode::Frame)) => {
-            let is_fault = !is_below_frame_pointer(encoding);
-            is_fault.then_some(Violation::FrameSlot { offset, function, encoding })
+        (Family::X86, Some(Mode::Frame)) if !is_below_frame_pointer(encoding) => {
+            Some(Fault::FrameSlot(encoding))
         }
-        (Family::Aarch64, Some(Mode::Frameless)) => {
-            let is_fault = !encoding.pairs().is_empty();
-            is_fault.then_some(Violation::FramelessPairs { offset, function, encoding })
+        (Family::Aarch64, Some(Mode::Frameless)) if !encoding.pairs().is_empty() => {
+            Some(Fault::FramelessPairs(encoding))
         }
-        (Family::Aarch64, Some(Mode::FramePauthLr)) => {
-            let is_fault = !is_signed_there(code, encoding);
-            is_fault.then_some(Violation::NoSigning { offset, function, encoding })
+        (Family::Aarch64, Some(Mode::FramePauthLr)) if !is_signed_there(code, encoding) => {
+            Some(Fault::NoSigning(encoding))
         }
         (Family::X86 | Family::Aarch64 | Family::S390x | Family::Riscv, _) => None,
     };
     let of_meaning = match row(encoding, arch, code) {
-        Err(error) => Some(Violation::Encoding { offset, function, error }),
-        Ok(Some((row, saved))) if !has_room(arch, &row, &saved) => {
-            Some(Violation::FramelessSize { offset, function, encoding })
-        }
+        Err(error) => Some(Fault::Encoding(error)),
+        Ok(Some((row, saved))) if !has_room(arch, &row, &saved) => Some(Fault::FramelessSize(encoding)),
         Ok(_) => None,
     };
-    let unused = unused.then_some(Violation::UnusedBits { offset, function, encoding });
+    let unused = (encoding.unused_bits(arch) != 0).then_some(Fault::UnusedBits(encoding));
     unused.into_iter().chain(of_mode).chain(of_meaning)
 }
 

@@ -72,22 +72,20 @@ impl Inexact {
         self.open.len() == MOST_OPEN
     }
 
-    /// Decides the ranges. Counts steps in the report, and describes differences there, at most `limit` of them.
-    /// Returns the number of PCs that differ.
+    /// Decides the ranges. Counts steps and differences in the report, and describes at most `limit` differences there.
     pub(super) fn decide(
         &mut self,
         function: &Function,
         table: &Table<'_>,
         limit: usize,
         report: &mut Report,
-    ) -> u64 {
+    ) {
         self.described = [0; 2];
         if self.open.is_empty() {
-            return 0;
+            return;
         }
         self.find_calls(function, table);
         self.add_bodies();
-        let mut different = 0;
         for open in self.open.drain(..) {
             let pcs = open.range.end - open.range.start;
             let body = self.bodies.binary_search_by_key(&open.entry, |body| body.0);
@@ -100,16 +98,12 @@ impl Inexact {
                 *(if is_before { pcs_prologue } else { pcs_epilogue }) += pcs;
                 continue;
             }
-            different += pcs;
+            report.pcs_different += pcs;
             let (start, end) = (Address(open.range.start), Address(open.range.end));
-            if report.differences.len() < limit && !open.words.is_empty() {
-                let difference = Difference { function: function.start, start, end, words: open.words };
-                report.differences.push(difference);
-            } else {
-                report.more_differences += 1;
-            }
+            // A range without words is beyond the limit.
+            let limit = if open.words.is_empty() { 0 } else { limit };
+            report.describe(Difference { function: function.start, start, end, words: open.words }, limit);
         }
-        different
     }
 
     /// Adds bodies of entries that are exact at no PC. Such a body starts at the first row that cannot be a step.

@@ -34,5 +34,5 @@ pub use rows::Rows;
 pub use stats::{Bytes, Modes, Stats, modes, stats};
 pub use table::{Entry, Meaning, Table};
 pub use verify::verify;
-pub use violation::Violation;
+pub use violation::{Fault, Violation};
 pub use words::MeaningWords;

@@ -102,6 +102,15 @@ impl Report {
         self.is_true() && self.equal + self.dwarf == self.functions
     }
 
+    /// Adds a difference to the described differences, or only counts it if there are `limit` of them.
+    pub(super) fn describe(&mut self, difference: Difference, limit: usize) {
+        if self.differences.len() < limit {
+            self.differences.push(difference);
+        } else {
+            self.more_differences += 1;
+        }
+    }
+
     /// Returns the reasons with their counts, the most frequent first. Reasons with the same count are sorted by name.
     pub fn reasons_by_count(&self) -> Vec<(&str, u64)> {
         crate::most_frequent_first(&self.reasons)

@@ -6,7 +6,7 @@ use cfipack_format::compact_unwind::Mode;
 use cfipack_format::{Address, Arch, ImageOffset, SectionOffset, cfi};
 
 use super::encoding::check;
-use super::{Code, Entry, Violation};
+use super::{Code, Entry, Fault, Violation};
 use crate::cfi::Functions;
 
 /// The rows of an object, and the parts of the object that they are checked against.
@@ -25,12 +25,15 @@ pub struct Rows<'a> {
     /// ascending order. The start of the function is one of them if the entry of another symbol there hides the
     /// function's.
     pub symbols_within: &'a dyn Fn(Address, Address) -> Vec<Address>,
+    /// The offsets of the rows whose personality is another symbol than the personality of their function's CIE, in
+    /// ascending order.
+    pub other_personalities: &'a [SectionOffset],
 }
 
 impl<'a> Rows<'a> {
     /// Describes an object without CFI and symbols.
     pub const fn new(arch: Arch, rows: &'a [(SectionOffset, Entry)], code: &'a Code<'a>) -> Self {
-        Self { arch, rows, code, cfi: &[], symbols_within: &|_, _| Vec::new() }
+        Self { arch, rows, code, cfi: &[], symbols_within: &|_, _| Vec::new(), other_personalities: &[] }
     }
 
     /// Sets [`__eh_frame`](Self::cfi).
@@ -45,6 +48,12 @@ impl<'a> Rows<'a> {
         Self { symbols_within, ..self }
     }
 
+    /// Sets the [rows with other personalities](Self::other_personalities) than their CIEs.
+    #[must_use]
+    pub const fn with_other_personalities(self, other_personalities: &'a [SectionOffset]) -> Self {
+        Self { other_personalities, ..self }
+    }
+
     /// Returns all rules that the rows break. Linkers rely on these rules: lld keeps all bits of an encoding and later
     /// gives some of them another meaning, and ld64 refuses the object.
     pub fn violations(&self) -> Vec<Violation> {
@@ -53,13 +62,18 @@ impl<'a> Rows<'a> {
         for &(offset, Entry { start, encoding, lsda, .. }) in self.rows {
             let function = image_offset(start);
             let from_here = self.code.starting_at(start);
-            found.extend(check(self.arch, from_here, offset, function, encoding));
+            let mut faults: Vec<_> = check(self.arch, from_here, encoding).collect();
             if encoding.personality() != 0 {
-                found.push(Violation::RowPersonality { offset, function, encoding });
+                faults.push(Fault::RowPersonality(encoding));
             }
             if encoding.has_lsda() != lsda.is_some() {
-                found.push(Violation::RowLsda { offset, function, encoding });
+                faults.push(Fault::RowLsda(encoding));
             }
+            // A personality without an LSDA has no effect.
+            if lsda.is_some() && self.other_personalities.binary_search(&offset).is_ok() {
+                faults.push(Fault::RowOtherPersonality);
+            }
+            found.extend(faults.into_iter().map(|fault| Violation::new(offset, function, fault)));
         }
         let mut sorted = self.rows.to_vec();
         sorted.sort_by_key(|(_, row)| (row.start, row.end));
@@ -74,7 +88,7 @@ impl<'a> Rows<'a> {
         while let (Some((_, before)), Some((offset, row))) = (rows.next(), rows.peek()) {
             if row.start < before.end {
                 let function = image_offset(row.start);
-                found.push(Violation::RowOverlap { offset: *offset, function });
+                found.push(Violation::new(*offset, function, Fault::RowOverlap));
             }
         }
     }
@@ -93,7 +107,7 @@ impl<'a> Rows<'a> {
             if row.encoding.mode(self.arch) == Some(Mode::Dwarf) {
                 if fde.is_none() && row.start < row.end {
                     let record = row.encoding.dwarf_offset();
-                    found.push(Violation::DwarfFde { offset, function, record });
+                    found.push(Violation::new(offset, function, Fault::DwarfFde { record }));
                 }
                 continue;
             }
@@ -108,7 +122,7 @@ impl<'a> Rows<'a> {
             };
             let (length, size) = (row.end.0 - row.start.0, end.min(next).0 - row.start.0);
             if length != size {
-                found.push(Violation::RowLength { offset, function, length, size });
+                found.push(Violation::new(offset, function, Fault::RowLength { length, size }));
             }
         }
     }
@@ -134,8 +148,9 @@ impl<'a> Rows<'a> {
             let mut within = (self.symbols_within)(start, end).into_iter();
             let lost = within.find(|&symbol| symbol == start || !has_row(symbol) && !has_fde(symbol));
             if let Some(symbol) = lost {
-                let [function, symbol] = [start, symbol].map(image_offset);
-                found.push(Violation::SymbolInside { function, symbol });
+                let fault =
+                    if symbol == start { Fault::SymbolAtStart } else { Fault::SymbolInside { symbol } };
+                found.push(Violation { offset: None, function: Some(image_offset(start)), fault });
             }
         }
     }

@@ -73,56 +73,43 @@ struct Verifier<'v> {
     last_fde: usize,
 }
 
-/// The numbers of PCs of a function, by the result of the comparison.
-#[derive(Clone, Copy, Default)]
-struct PcCounts {
-    equal: u64,
-    dwarf: u64,
-    scanned: u64,
-    different: u64,
-    missing: u64,
-}
-
 impl Verifier<'_> {
     fn judge_function(&mut self, function: &Function, evaluator: &mut Evaluator<'_>) {
-        let mut pc_counts = PcCounts::default();
+        let counts = |report: &Report| {
+            let Report { pcs_equal, pcs_dwarf, pcs_scanned, pcs_different, pcs_missing, .. } = *report;
+            [pcs_equal, pcs_dwarf, pcs_scanned, pcs_different, pcs_missing, report.handlers_different]
+        };
+        let before = counts(&self.report);
         let mut judged = function.start.0;
         self.inexact.begin();
         let result = evaluator.evaluate_registers(function, |range, answer, registers, _| {
             judged = range.end;
-            self.compare(function, range, answer, registers, &mut pc_counts);
+            self.compare(function, range, answer, registers);
         });
-        let limit = self.options.limit;
-        pc_counts.different += self.inexact.decide(function, self.table, limit, &mut self.report);
-        let handlers_different = self.report.handlers_different;
+        self.inexact.decide(function, self.table, self.options.limit, &mut self.report);
         if let Ok(handler) = evaluator.handler(function) {
             self.compare_handler(function, &handler);
         }
         let report = &mut self.report;
-        if pc_counts.different != 0
-            || pc_counts.missing != 0
-            || report.handlers_different != handlers_different
-        {
+        report.pcs += function.end.0 - function.start.0;
+        report.pcs_unjudged += function.end.0 - judged;
+        let mut added = counts(report);
+        added.iter_mut().zip(before).for_each(|(after, before)| *after -= before);
+        let [equal, dwarf, scanned, different, missing, handlers_different] = added;
+        if different != 0 || missing != 0 || handlers_different != 0 {
             report.contradicted.push(function.start);
         }
-        report.pcs += function.end.0 - function.start.0;
-        report.pcs_equal += pc_counts.equal;
-        report.pcs_dwarf += pc_counts.dwarf;
-        report.pcs_scanned += pc_counts.scanned;
-        report.pcs_different += pc_counts.different;
-        report.pcs_missing += pc_counts.missing;
-        report.pcs_unjudged += function.end.0 - judged;
         match result {
-            _ if pc_counts.different != 0 => report.different += 1,
+            _ if different != 0 => report.different += 1,
             Err(error) => self.count_unevaluated(function, error),
-            Ok(()) if pc_counts.missing != 0 => {
+            Ok(()) if missing != 0 => {
                 report.missing += 1;
                 let found = self.table.find(function.start);
                 let reason = if found.is_some() { "no-unwind-information" } else { "not-in-the-table" };
                 *report.reasons.entry(reason.to_owned()).or_default() += 1;
             }
-            Ok(()) if pc_counts.scanned != 0 => report.scanned += 1,
-            Ok(()) if pc_counts.equal == 0 && pc_counts.dwarf != 0 => report.dwarf += 1,
+            Ok(()) if scanned != 0 => report.scanned += 1,
+            Ok(()) if equal == 0 && dwarf != 0 => report.dwarf += 1,
             Ok(()) => report.equal += 1,
         }
     }
@@ -134,37 +121,30 @@ impl Verifier<'_> {
         range: Range<u64>,
         answer: &Answer,
         registers: &[(Register, Rule)],
-        pc_counts: &mut PcCounts,
     ) {
         let mut pc = range.start;
         let mut number = self.table.first_ending_after(Address(pc));
         while pc < range.end {
             let entry = self.table.entries.get(number);
             let Some(entry) = entry.filter(|entry| entry.start.0 < range.end) else {
-                return self.judge_without_entry(function, pc..range.end, answer, pc_counts);
+                return self.judge_without_entry(function, pc..range.end, answer);
             };
             if pc < entry.start.0 {
-                self.judge_without_entry(function, pc..entry.start.0, answer, pc_counts);
+                self.judge_without_entry(function, pc..entry.start.0, answer);
                 pc = entry.start.0;
             }
             let end = entry.end.0.min(range.end);
-            self.judge_entry(function, pc..end, entry, answer, registers, pc_counts);
+            self.judge_entry(function, pc..end, entry, answer, registers);
             pc = end;
             number += 1;
         }
     }
 
     /// Judges PCs without an entry.
-    fn judge_without_entry(
-        &mut self,
-        function: &Function,
-        range: Range<u64>,
-        answer: &Answer,
-        pc_counts: &mut PcCounts,
-    ) {
+    fn judge_without_entry(&mut self, function: &Function, range: Range<u64>, answer: &Answer) {
         match self.table.elsewhere {
-            Meaning::Dwarf => pc_counts.dwarf += range.end - range.start,
-            _ => self.judge_without_meaning(function, range, answer, false, pc_counts),
+            Meaning::Dwarf => self.report.pcs_dwarf += range.end - range.start,
+            _ => self.judge_without_meaning(function, range, answer, false),
         }
     }
 
@@ -175,14 +155,13 @@ impl Verifier<'_> {
         range: Range<u64>,
         answer: &Answer,
         has_entry: bool,
-        pc_counts: &mut PcCounts,
     ) {
         let pcs = range.end - range.start;
         if matches!(answer, Answer::Nothing) {
-            pc_counts.equal += pcs;
+            self.report.pcs_equal += pcs;
             return;
         }
-        pc_counts.missing += pcs;
+        self.report.pcs_missing += pcs;
         let (start, end) = (Address(range.start), Address(range.end));
         self.missing.add(Missing { function: function.start, start, end, has_entry });
     }
@@ -195,21 +174,20 @@ impl Verifier<'_> {
         entry: &Entry,
         answer: &Answer,
         registers: &[(Register, Rule)],
-        pc_counts: &mut PcCounts,
     ) {
         let arch = self.table.arch;
         let pcs = range.end - range.start;
         let meaning = self.table.meaning(entry);
         let is_step = match (answer, meaning) {
             (_, Meaning::Nothing) => {
-                return self.judge_without_meaning(function, range, answer, true, pc_counts);
+                return self.judge_without_meaning(function, range, answer, true);
             }
             (_, Meaning::Dwarf) if entry.encoding.dwarf_offset().to_usize() <= self.last_fde => {
-                pc_counts.dwarf += pcs;
+                self.report.pcs_dwarf += pcs;
                 return;
             }
             (_, Meaning::Dwarf) if self.is_fde(entry.encoding.dwarf_offset()) => {
-                pc_counts.scanned += pcs;
+                self.report.pcs_scanned += pcs;
                 return;
             }
             (Answer::Row(row) | Answer::SignedWithPc { row, .. }, Meaning::Row(body, saved))
@@ -217,7 +195,7 @@ impl Verifier<'_> {
             {
                 let body = (body, saved);
                 if is_body(arch, row, registers, &body) {
-                    pc_counts.equal += pcs;
+                    self.report.pcs_equal += pcs;
                     self.inexact.body(entry.start, range.start);
                     return;
                 }
@@ -238,8 +216,7 @@ impl Verifier<'_> {
         let room = self.options.limit.saturating_sub(self.report.differences.len());
         self.inexact.add(range, entry.start, is_step, room, words);
         if self.inexact.is_full() {
-            pc_counts.different +=
-                self.inexact.decide(function, self.table, self.options.limit, &mut self.report);
+            self.inexact.decide(function, self.table, self.options.limit, &mut self.report);
         }
     }
 
@@ -264,19 +241,14 @@ impl Verifier<'_> {
             return;
         }
         self.report.handlers_different += 1;
-        let differences = &mut self.report.differences;
-        if differences.len() < self.options.limit {
-            let words = |handler: &Handler| match (handler.lsda, handler.personality) {
-                (None, _) => "no LSDA".to_owned(),
-                (Some(lsda), None) => format!("the LSDA {lsda}"),
-                (Some(lsda), Some(slot)) => format!("the LSDA {lsda}, and its personality through {slot}"),
-            };
-            let words = format!("CFI: {}; table: {}", words(cfi), words(&Handler { personality, lsda }));
-            let Function { start, end, .. } = *function;
-            differences.push(Difference { function: start, start, end, words });
-        } else {
-            self.report.more_differences += 1;
-        }
+        let words = |handler: &Handler| match (handler.lsda, handler.personality) {
+            (None, _) => "no LSDA".to_owned(),
+            (Some(lsda), None) => format!("the LSDA {lsda}"),
+            (Some(lsda), Some(slot)) => format!("the LSDA {lsda}, and its personality through {slot}"),
+        };
+        let words = format!("CFI: {}; table: {}", words(cfi), words(&Handler { personality, lsda }));
+        let Function { start, end, .. } = *function;
+        self.report.describe(Difference { function: start, start, end, words }, self.options.limit);
     }
 
     /// Returns whether an FDE begins at an offset. A reader that looks for another FDE from there on goes on to the end

@@ -99,9 +99,12 @@ impl Images {
             if hexadecimal(offset) == 0 {
                 first = Some((name.to_string(), start));
             }
-            if !flags.contains('x') || self.mappings.contains_key(&end) {
+            let is_known = self.mappings.get(&end).is_some_and(|mapping| mapping.range.start == start);
+            if !flags.contains('x') || is_known {
                 continue;
             }
+            // A loader may first map a whole file as code, and then other segments over it.
+            self.mappings.retain(|_, mapping| mapping.range.end <= start || end <= mapping.range.start);
             let (_, base) = first.clone().filter(|(file, _)| file == name).unwrap_or((String::new(), start));
             let (image, bytes) = self.image(name, base, start..end, process).unzip();
             let from = bytes.and_then(|bytes: &'static [u8]| bytes.get(hexadecimal(offset) as usize..));

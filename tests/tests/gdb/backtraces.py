@@ -1,9 +1,9 @@
-# Run by gdb (tests/tests/gdb/main.rs): stops a program at many places and writes to the file CFIPACK_BACKTRACES,
-# at each, the data for unwinding and the frames that gdb finds. One line each:
+# Run by gdb (tests/tests/gdb/main.rs): stops an x86-64 or AArch64 program at many places and writes to the file
+# CFIPACK_BACKTRACES, at each, the data for unwinding and the frames that gdb finds. One line each:
 #
 #   started           the program can be run
 #   map LINE          a line of /proc/PID/maps; all of them again whenever they change
-#   stop PC R0 .. R15 the registers by DWARF number
+#   stop PC R0 ..     the registers by DWARF number: 16 of x86-64, or 32 of AArch64
 #   stack ADDRESS HEX the stack from a little below the stack pointer
 #   frame PC CFA      frames from the innermost on; the outermost frame has no caller and no CFA
 #   end REASON        why gdb stops
@@ -11,10 +11,19 @@
 # CFIPACK_STOPS, CFIPACK_STOPS_SEED: the number of stops, and the seed of the distances between them.
 # CFIPACK_STOPS_DISTANCE: the largest distance in instructions.
 # CFIPACK_STOPS_AT: functions. The program runs on to a call of one of them before each distance.
+# CFIPACK_STOPS_ROOT: the root directory of the AArch64 program, which qemu-user runs. Empty for a program of this machine.
 import os
 import random
+import shlex
+import struct
+import subprocess
+import time
 
-NAMES = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15".split()
+X86_64 = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15".split()
+AARCH64 = ["x%d" % n for n in range(31)] + ["sp"]
+ROOT = os.environ["CFIPACK_STOPS_ROOT"]
+NAMES, SP = (AARCH64, "sp") if ROOT else (X86_64, "rsp")
+qemu = None
 maps = None
 out = open(os.environ["CFIPACK_BACKTRACES"], "w")
 
@@ -33,12 +42,33 @@ def value(frame, name):
 
 def mappings():
     global maps
-    with open("/proc/%d/maps" % gdb.selected_inferior().pid) as file:
+    with open("/proc/%d/maps" % (qemu.pid if qemu else gdb.selected_inferior().pid)) as file:
         now = file.read().splitlines()
     if now != maps:
         maps = now
-        for line in maps:
+        for line in guest(maps) if qemu else maps:
             put("map", line)
+
+
+def guest(lines):
+    """The program's part of qemu's mappings. qemu maps the program's files at the program's addresses, but not as code."""
+    files = {os.path.realpath(file.filename): file.filename for file in gdb.objfiles() if file.filename}
+    for line in lines:
+        fields = line.split()
+        if len(fields) == 6 and fields[5] in files:
+            is_code = any(start <= int(fields[2], 16) < end for start, end in code(fields[5]))
+            yield line.replace(fields[1], "r-xp" if is_code else "r--p", 1)
+
+
+def code(name):
+    """The ranges of the code in a file, by offset."""
+    with open(name, "rb") as file:
+        data = file.read()
+    (first,), (size, count) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<HH", data, 54)
+    for number in range(count):
+        kind, flags, offset, _, _, length = struct.unpack_from("<IIQQQQ", data, first + number * size)
+        if kind == 1 and flags & 1:
+            yield offset & ~0xFFF, offset + length
 
 
 def stack_ends(address):
@@ -60,16 +90,16 @@ def report():
         if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
             frames.append(frame)
         frame = frame.older()
-    lines, top = [], value(frames[0], "rsp")
+    lines, top = [], value(frames[0], SP)
     start, limit = stack_ends(top)
     for frame, caller in zip(frames, frames[1:]):
-        # On x86-64 the caller's stack pointer is the CFA.
-        cfa = value(caller, "rsp")
+        # The caller's stack pointer is the CFA.
+        cfa = value(caller, SP)
         top = max(top, cfa)
         lines.append("frame %x %x" % (frame.pc(), cfa))
     lines.append("frame %x" % frames[-1].pc())
     lines.append("end " + gdb.frame_stop_reason_string(last.unwind_stop_reason()))
-    start = max(start, value(frames[0], "rsp") - 256)
+    start = max(start, value(frames[0], SP) - 256)
     memory = gdb.selected_inferior().read_memory(start, min(limit, top + 256) - start)
     put("stack %x" % start, bytes(memory).hex())
     put("\n".join(lines))
@@ -93,6 +123,27 @@ def run_to_start():
     command("continue")
 
 
+def start():
+    """Starts the program, which stops at its first instruction."""
+    global qemu
+    if not ROOT:
+        command("starti")
+        return
+    # This CPU signs no return addresses. gdb would need to know the mask of the signatures, which qemu does not tell it.
+    socket = out.name + ".socket"
+    args = gdb.execute("show args", to_string=True).split('"', 1)[1].rsplit('"', 1)[0]
+    program = [gdb.current_progspace().filename] + shlex.split(args)
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    qemu = subprocess.Popen(["qemu-aarch64", "-cpu", "cortex-a72", "-L", ROOT, "-g", socket] + program, **quiet)
+    command("set sysroot " + ROOT)
+    for _ in range(100):
+        if os.path.exists(socket):
+            break
+        time.sleep(0.1)
+    command("target remote " + socket)
+    os.remove(socket)
+
+
 def alive():
     return gdb.selected_inferior().pid != 0
 
@@ -112,7 +163,7 @@ distance = int(os.environ["CFIPACK_STOPS_DISTANCE"])
 functions = os.environ.get("CFIPACK_STOPS_AT", "").split()
 # A few stops are in the dynamic loader, the others after the start of main.
 try:
-    command("starti")
+    start()
 except gdb.error as error:
     print("cannot start:", error)
     command("quit")
@@ -127,3 +178,5 @@ for number in range(stops):
     report()
     command("stepi %d" % random.randint(1, distance))
 out.close()
+if qemu:
+    qemu.kill()

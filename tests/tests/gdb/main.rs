@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use cfipack_format::{Arch, Register};
 use cfipack_testkit::needs;
 use cfipack_testkit::process::{Process, Stopped};
 use cfipack_testkit::random::cases;
@@ -32,6 +33,7 @@ struct Backtraces {
 
 /// A stop of the program: its registers, and gdb's frames.
 struct Stop {
+    arch: Arch,
     stopped: Stopped,
     frames: Vec<Frame>,
     outermost: u64,
@@ -41,7 +43,22 @@ struct Stop {
 impl Default for Stop {
     fn default() -> Self {
         let stopped = Stopped { pc: 0, registers: [None; 160] };
-        Self { stopped, frames: Vec::new(), outermost: 0, end: String::new() }
+        Self { arch: Arch::Amd64, stopped, frames: Vec::new(), outermost: 0, end: String::new() }
+    }
+}
+
+impl Stop {
+    /// Returns the registers by their DWARF numbers.
+    fn registers(&self) -> Vec<(Register, u64)> {
+        let count = if self.arch == Arch::Amd64 { 16 } else { 32 };
+        (0..count).map(|n| (Register(n), self.stopped.registers[usize::from(n)].unwrap())).collect()
+    }
+
+    /// Returns the stack pointer, the frame pointer and the link register.
+    fn named(&self) -> [Option<u64>; 3] {
+        let value = |register: Register| self.stopped.registers[usize::from(register.0)];
+        let lr = if self.arch == Arch::Amd64 { None } else { value(self.arch.return_address()) };
+        [value(self.arch.stack_pointer()), value(self.arch.frame_pointer()), lr]
     }
 }
 
@@ -78,11 +95,14 @@ impl Backtraces {
             }
             "stop" => {
                 let numbers: Vec<_> = numbers().collect();
+                stop.arch = if numbers.len() == 17 { Arch::Amd64 } else { Arch::Aarch64 };
                 let mut registers = [None; 160];
                 for (register, number) in registers.iter_mut().zip(&numbers[1..]) {
                     *register = Some(*number);
                 }
-                registers[16] = Some(numbers[0]);
+                if stop.arch == Arch::Amd64 {
+                    registers[16] = Some(numbers[0]);
+                }
                 stop.stopped = Stopped { pc: numbers[0], registers };
                 stop.frames.clear();
             }
@@ -113,18 +133,22 @@ struct Stops<'a> {
     distance: usize,
     /// Functions. The program runs to a call of one of them before it goes these instructions.
     at: &'a str,
+    /// The root directory of an AArch64 program. `None` for a program of this machine.
+    root: Option<&'a Path>,
 }
 
 /// Runs gdb's script and returns its output. `program` is a program with its arguments.
 fn run_gdb(what: &str, program: &[&Path], written: &Path, stops: Stops<'_>) -> String {
-    needs::program("gdb", "gdb");
+    let name = if stops.root.is_some() { "gdb-multiarch" } else { "gdb" };
+    needs::program(name, name);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gdb/backtraces.py");
     let _ = fs::remove_file(written);
-    let mut gdb = Command::new("gdb");
+    let mut gdb = Command::new(name);
     gdb.args(["-nx", "-batch", "-x"]).arg(script).arg("--args").args(program).stdin(Stdio::null());
     gdb.env("CFIPACK_BACKTRACES", written).env("CFIPACK_STOPS_SEED", stops.seed.to_string());
     gdb.env("CFIPACK_STOPS", stops.count.to_string()).env("CFIPACK_STOPS_AT", stops.at);
     gdb.env("CFIPACK_STOPS_DISTANCE", stops.distance.to_string());
+    gdb.env("CFIPACK_STOPS_ROOT", stops.root.unwrap_or(Path::new("")));
     let output = gdb.output().expect("gdb starts");
     let text = fs::read_to_string(written).unwrap_or_default();
     let error = String::from_utf8_lossy(&output.stderr);
@@ -134,7 +158,7 @@ fn run_gdb(what: &str, program: &[&Path], written: &Path, stops: Stops<'_>) -> S
 
 fn compare(what: &str, program: &Path, stops: usize) {
     let (seed, stops) = cases(what, stops);
-    let where_to_stop = Stops { seed, count: stops, distance: 120, at: "" };
+    let where_to_stop = Stops { seed, count: stops, distance: 120, at: "", root: None };
     let text = run_gdb(what, &[program], &program.with_extension("backtraces"), where_to_stop);
     let process = RefCell::new(Backtraces::default());
     let mut images = Images::default();
@@ -149,7 +173,7 @@ fn compare(what: &str, program: &Path, stops: usize) {
         let memory = |address| process.word(address);
         let (ours, end) = by_table(&stop.stopped, &memory, &mut images, &*process);
         let place = || {
-            let Stop { stopped, frames, outermost, end: theirs } = &stop;
+            let Stop { stopped, frames, outermost, end: theirs, .. } = &stop;
             let pc = stopped.pc;
             format!("{what}, {pc:#x}: ours {ours:x?} {end:?}\ngdb {frames:x?} {outermost:x} {theirs}")
         };
@@ -173,14 +197,19 @@ fn compare(what: &str, program: &Path, stops: usize) {
 }
 
 fn compare_c(number: usize, options: &[&str]) {
-    needs::program("cc", "gcc");
     let what = format!("gdb, C program {}", options.join(" "));
+    compare(&what, &compiled("cc", "gcc", &format!("gdb-{number}"), options), 100);
+}
+
+/// Compiles the C program.
+fn compiled(compiler: &str, package: &str, name: &str, options: &[&str]) -> PathBuf {
+    needs::program(compiler, package);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traced/program.c");
-    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("gdb-{number}"));
-    let compiled = Command::new("cc").args(options).arg("-o").arg(&program).arg(&source).output();
-    let output = compiled.expect("cc runs");
-    assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
-    compare(&what, &program, 100);
+    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let compiled = Command::new(compiler).args(options).arg("-o").arg(&program).arg(&source).output();
+    let output = compiled.expect("the compiler runs");
+    assert!(output.status.success(), "{name} {options:?}: {}", String::from_utf8_lossy(&output.stderr));
+    program
 }
 
 #[test]

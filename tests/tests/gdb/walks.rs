@@ -8,16 +8,16 @@ mod in_c;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::env;
 use std::path::{Path, PathBuf};
 
 use cfipack_decoder::sframe::Registers;
 use cfipack_decoder::walk::{End, Module, Modules, StackFrame, Walk};
-use cfipack_format::{Address, Arch, Register};
+use cfipack_format::{Address, Arch};
+use cfipack_testkit::needs;
 use cfipack_testkit::random::cases;
 use cfipack_tests::traced::images::Images;
 
-use super::{Backtraces, Stop, Stops, run_gdb};
+use super::{Backtraces, Stop, Stops, compiled, run_gdb};
 
 /// Which files have tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -91,6 +91,7 @@ const PROGRAMS: [&[&str]; 30] = [
 
 /// Returns the address space of a process at a stop.
 fn modules(
+    arch: Arch,
     images: &Images,
     tables: Tables,
     has_code: bool,
@@ -104,7 +105,7 @@ fn modules(
         }
         if has_code { module.with_bytes(code) } else { module }
     });
-    Modules::new(Arch::Amd64, modules.collect()).expect("the kernel's mappings ascend")
+    Modules::new(arch, modules.collect()).expect("the kernel's mappings ascend")
 }
 
 fn walk(
@@ -112,9 +113,9 @@ fn walk(
     process: &Backtraces,
     modules: &Modules<Vec<Module<'_, '_>>>,
 ) -> (Vec<StackFrame>, Option<End>) {
-    let registers = stop.stopped.registers;
-    let others: Vec<_> = (0..16).map(|n| (Register(n), registers[usize::from(n)].unwrap())).collect();
-    let registers = Registers { sp: registers[7].unwrap(), fp: registers[6], lr: None, others: &others };
+    let others = stop.registers();
+    let [sp, fp, lr] = stop.named();
+    let registers = Registers { sp: sp.unwrap(), fp, lr, others: &others };
     let (low, bytes) = &process.stack;
     let stack = Address(*low)..Address(low + bytes.len() as u64);
     let memory = |address: Address| process.word(address.0);
@@ -139,65 +140,106 @@ fn judge(frames: &[StackFrame], end: Option<End>, theirs: &[u64]) -> Verdict {
     }
 }
 
-fn compare(
-    program: &[&str],
-    stops: usize,
-    counts: &mut BTreeMap<(Tables, bool, Verdict), usize>,
-    silent: &mut Vec<String>,
-) {
-    let (seed, stops) = cases(&format!("walks of {}", program[0]), stops);
-    let words: Vec<_> = program.iter().map(Path::new).collect();
-    let name = words[0].file_name().expect("a file").to_string_lossy().into_owned();
-    let written = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("walks-{name}.backtraces"));
-    let stops = Stops { seed, count: stops, distance: 120, at: "malloc free" };
-    let text = run_gdb(program[0], &words, &written, stops);
-    let process = RefCell::new(Backtraces::default());
-    let (mut images, mut stop) = (Images::default(), Stop::default());
-    let program = words[0].canonicalize().unwrap_or_default();
-    for line in text.lines() {
-        if !process.borrow_mut().line(line, &mut stop) {
-            continue;
+/// The results of all comparisons.
+#[derive(Default)]
+struct Results {
+    counts: BTreeMap<(Tables, bool, Verdict), usize>,
+    silent: Vec<String>,
+}
+
+impl Results {
+    /// Compares the walks of a program, whose files are below `root` if it is a program for AArch64.
+    fn add(&mut self, program: &[&Path], at: &str, root: Option<&Path>) {
+        let name = program[0].file_name().expect("a file").to_string_lossy().into_owned();
+        let (seed, count) = cases(&format!("walks of {name}"), 40);
+        let written = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("walks-{name}.backtraces"));
+        let text = run_gdb(&name, program, &written, Stops { seed, count, distance: 120, at, root });
+        let process = RefCell::new(Backtraces::default());
+        let (mut images, mut stop) = (Images::default(), Stop::default());
+        let program = program[0].canonicalize().unwrap_or_default();
+        for line in text.lines() {
+            if process.borrow_mut().line(line, &mut stop) {
+                images.read(&*process.borrow());
+                self.compare(&stop, &process.borrow(), &images, &program);
+            }
         }
-        let process = process.borrow();
-        images.read(&*process);
-        let outermost = std::iter::once(stop.outermost);
+    }
+
+    fn compare(&mut self, stop: &Stop, process: &Backtraces, images: &Images, program: &Path) {
+        // gdb lists a frame at address 0 if a function without CFI has no caller.
+        let outermost = Some(stop.outermost).filter(|pc| *pc != 0);
         let theirs: Vec<_> = stop.frames.iter().map(|frame| frame.0).chain(outermost).collect();
         for tables in [Tables::All, Tables::Program, Tables::Libraries, Tables::Nowhere] {
             for has_code in [false, true] {
-                let modules = modules(&images, tables, has_code, &program);
-                let (frames, end) = walk(&stop, &process, &modules);
-                let in_c = in_c::Modules::new(&images, tables, has_code, &program).walk(&stop, &process);
+                let what = format!("{} {tables:?} {has_code}", program.display());
+                let modules = modules(stop.arch, images, tables, has_code, program);
+                let (frames, end) = walk(stop, process, &modules);
+                let in_c = in_c::Modules::new(images, tables, has_code, program).walk(stop, process);
                 let expected = (frames.iter().map(in_c::frame).collect::<Vec<_>>(), in_c::end(end));
-                assert_eq!(in_c, expected, "{name} {tables:?}: C's walk, and Rust's");
+                assert_eq!(in_c, expected, "{what}: C's walk, and Rust's");
                 let verdict = judge(&frames, end, &theirs);
-                *counts.entry((tables, has_code, verdict)).or_insert(0) += 1;
+                *self.counts.entry((tables, has_code, verdict)).or_insert(0) += 1;
                 if verdict == Verdict::Silent {
                     let ours: Vec<_> = frames.iter().map(|frame| (frame.pc, frame.found_by)).collect();
-                    silent.push(format!(
-                        "{name} {tables:?} {has_code}: {ours:x?} {end:?}, gdb {theirs:x?} {}",
-                        stop.end
-                    ));
+                    self.silent.push(format!("{what}: {ours:x?} {end:?}, gdb {theirs:x?} {}", stop.end));
                 }
             }
         }
+    }
+
+    /// Fails if a stack is wrong in silence.
+    fn judge(&self) {
+        for ((tables, has_code, verdict), count) in &self.counts {
+            let code = if *has_code { "with code" } else { "without code" };
+            println!("tables {tables:?}, {code}: {verdict:?} {count}");
+        }
+        assert!(self.silent.is_empty(), "{} stacks: {}", self.silent.len(), self.silent.join("\n"));
+        let equal = self.counts.get(&(Tables::All, false, Verdict::Equal)).copied().unwrap_or_default();
+        assert!(equal > 100, "{equal} stops compared");
     }
 }
 
 #[test]
 #[ignore = "needs gdb"]
 fn no_stack_is_wrong_in_silence() {
-    let (mut all, mut silent) = (BTreeMap::new(), Vec::new());
-    for program in PROGRAMS.into_iter().filter(|program| Path::new(program[0]).is_file()) {
-        let mut counts = BTreeMap::new();
-        compare(program, 40, &mut counts, &mut silent);
-        println!("{}: {counts:?}", program[0]);
-        counts.into_iter().for_each(|(key, count)| *all.entry(key).or_insert(0) += count);
+    let mut results = Results::default();
+    for program in PROGRAMS {
+        let words: Vec<_> = program.iter().map(Path::new).collect();
+        if words[0].is_file() {
+            results.add(&words, "malloc free", None);
+        }
     }
-    for ((tables, has_code, verdict), count) in &all {
-        let code = if *has_code { "with code" } else { "without code" };
-        println!("tables {tables:?}, {code}: {verdict:?} {count}");
+    results.judge();
+}
+
+/// Runs AArch64 programs in qemu-user: a C program, and those that a Debian root directory for arm64 has.
+#[test]
+#[ignore = "needs gdb-multiarch, qemu-user and a cross compiler"]
+fn no_aarch64_stack_is_wrong_in_silence_slow() {
+    needs::program("qemu-aarch64", "qemu-user");
+    let root = std::env::var_os("CFIPACK_ARM64_ROOT").unwrap_or("/usr/aarch64-linux-gnu".into());
+    let root = Path::new(&root);
+    let mut results = Results::default();
+    let all: [&[&str]; 6] = [
+        &["-O0"],
+        &["-O1", "-fno-omit-frame-pointer"],
+        &["-O2", "-fomit-frame-pointer"],
+        &["-Os", "-fstack-protector-all", "-mbranch-protection=standard"],
+        &["-O3", "-fstack-clash-protection"],
+        &["-O2", "-static"],
+    ];
+    for (number, options) in all.into_iter().enumerate() {
+        let name = format!("walks-aarch64-{number}");
+        let program = compiled("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", &name, options);
+        results.add(&[&program], "", Some(root));
     }
-    assert!(silent.is_empty(), "{} stacks: {}", silent.len(), silent.join("\n"));
-    let equal = all.get(&(Tables::All, false, Verdict::Equal)).copied().unwrap_or_default();
-    assert!(equal > 100, "{equal} stops compared");
+    for program in PROGRAMS {
+        let path = root.join(&program[0][1..]);
+        let mut words: Vec<_> = program.iter().map(Path::new).collect();
+        words[0] = &path;
+        if path.is_file() {
+            results.add(&words, "malloc free", Some(root));
+        }
+    }
+    results.judge();
 }

@@ -5,8 +5,8 @@ use std::fmt::Display;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{File, members};
-use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
+use cfipack_format::{Address, ImageOffset};
 use cfipack_roundtrip::structure::check_compact_unwind_edit;
 use cfipack_roundtrip::unwind_info::{Report, Violation};
 use serde::Serialize;
@@ -124,7 +124,7 @@ impl Judgement {
         let broken = verdict.broken.iter().filter(|broken| !broken.is_warning());
         let broken = broken.filter(|broken| broken.function_of_row().is_none());
         let (inside, other): (Vec<&Violation>, Vec<_>) =
-            broken.partition(|broken| matches!(broken, Violation::SymbolInside { .. }));
+            broken.partition(|broken| broken.name() == "symbol-inside");
         for (findings, list) in [(&mut self.with_symbols, inside), (&mut self.other, other)] {
             findings.add(list.len(), list.iter().map(|broken| place.rule(broken)));
         }
@@ -160,11 +160,8 @@ impl<'p, 'a> Place<'p, 'a> {
 
     /// Describes a rule that is broken.
     fn rule(&self, broken: &Violation) -> String {
-        let function = match broken {
-            Violation::SymbolInside { function, .. } => Some(*function),
-            _ => broken.function_of_row(),
-        };
-        let place = function.map_or_else(String::new, |at| self.places.name(Address(at.0.into())) + ": ");
+        let name = |function: ImageOffset| self.places.name(Address(function.0.into())) + ": ";
+        let place = broken.function.map(name).unwrap_or_default();
         self.line(format_args!("{place}__compact_unwind: {broken}"))
     }
 

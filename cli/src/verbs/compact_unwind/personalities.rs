@@ -10,6 +10,7 @@ use cfipack_format::widen::ToU64;
 use cfipack_format::{Arch, SectionOffset};
 
 use super::edit::Objects;
+use super::plan::Request;
 use crate::compact::personalities::symbols_by_field;
 use crate::report::escaped::Escaped;
 use crate::report::status;
@@ -72,18 +73,19 @@ impl Personalities {
         self.refused.extend(other.refused);
     }
 
-    /// Adds the personalities of an object's compact rows. `object` is the object's number.
+    /// Adds the personalities of an object's compact rows that stay.
     pub fn add_rows(
         &mut self,
         file: &File<'_>,
         editor: &CompactUnwindEditor<'_, '_>,
         compact: &CompactUnwind<'_>,
-        object: u64,
+        request: &Request<'_>,
     ) -> anyhow::Result<()> {
+        let object = request.object;
         let relocations = compact.section.index.map(|index| file.relocations(index)).transpose()?;
         let symbols = symbols_by_field(relocations.unwrap_or_default());
         for row in &compact.rows {
-            if row.encoding.mode(file.arch()) == Some(Mode::Dwarf) {
+            if row.encoding.mode(file.arch()) == Some(Mode::Dwarf) || request.faulty.contains(&row.function) {
                 continue;
             }
             let field = SectionOffset(row.offset.0 + Row::personality_at(file.arch().pointer_size()));

@@ -84,7 +84,7 @@ impl Plan {
         let compact = source::rows(file)?;
         let mut rows: BTreeMap<Address, Vec<CompactUnwindRow>> = BTreeMap::new();
         if let Some(compact) = &compact {
-            personalities.add_rows(file, editor, compact, request.object)?;
+            personalities.add_rows(file, editor, compact, request)?;
             for row in &compact.rows {
                 rows.entry(row.function).or_default().push(*row);
             }

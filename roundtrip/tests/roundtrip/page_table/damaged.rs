@@ -14,7 +14,7 @@ fn a_start_within_a_function() {
     assert_eq!(made.names(), ["within-function"]);
     assert!(made.violations()[0].is_warning() && made.report().is_complete());
     let words =
-        "the entry of function 0x1021 starts within a function at 0x1020, which has no entry of its own";
+        "function 0x1021: the entry starts within a function at 0x1020, which has no entry of its own";
     assert!(made.violations()[0].to_string().ends_with(words), "{}", made.violations()[0]);
     // The function has an entry at its start, and another entry within it, for code of several ranges.
     let mut made = make(Layout::Small);

@@ -9,6 +9,7 @@ use std::ptr::{null, null_mut};
 
 use cfipack_capi::*;
 use cfipack_decoder::walk::{End, FoundBy, StackFrame};
+use cfipack_format::{Arch, Register};
 use cfipack_tests::traced::images::{Image, Images};
 
 use super::{DEPTH, Tables};
@@ -57,13 +58,23 @@ impl Modules {
 
     /// Walks a stack. Returns the frames and the number of the end.
     pub fn walk(&self, stop: &Stop, process: &Backtraces) -> (Vec<cfipack_frame>, u32) {
-        let value = |register: u32| stop.stopped.registers[register as usize].unwrap();
-        let others: Vec<_> =
-            (0..16).map(|reg| cfipack_register { reg, reserved: 0, value: value(reg) }).collect();
-        let (sp, fp) = (value(7), value(6));
-        let (others, num_others) = (others.as_ptr(), others.len());
-        let registers =
-            cfipack_registers { sp, fp, lr: 0, has_fp: 1, has_lr: 0, reserved: [0; 6], others, num_others };
+        let register = |(register, value): (Register, u64)| cfipack_register {
+            reg: register.0.into(),
+            reserved: 0,
+            value,
+        };
+        let others: Vec<_> = stop.registers().into_iter().map(register).collect();
+        let [sp, fp, lr] = stop.named();
+        let registers = cfipack_registers {
+            sp: sp.unwrap(),
+            fp: fp.unwrap(),
+            lr: lr.unwrap_or(0),
+            has_fp: 1,
+            has_lr: lr.is_some().into(),
+            reserved: [0; 6],
+            others: others.as_ptr(),
+            num_others: others.len(),
+        };
         let (address, bytes) = (process.stack.0, &process.stack.1);
         let memory = cfipack_memory { bytes: bytes.as_ptr(), len: bytes.len(), address };
         let thread = cfipack_thread {
@@ -88,7 +99,7 @@ impl Modules {
             [
                 cfipack_modules_init(
                     space.as_mut_ptr(),
-                    CFIPACK_ARCH_AMD64,
+                    if stop.arch == Arch::Amd64 { CFIPACK_ARCH_AMD64 } else { CFIPACK_ARCH_AARCH64 },
                     self.modules.as_ptr(),
                     count_of_modules,
                 ),
