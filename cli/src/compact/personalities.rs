@@ -8,6 +8,7 @@ use cfipack_container::{CallFrameSection, CompactUnwind, File, Kind, Relocation}
 use cfipack_format::compact_unwind::{Entry as Row, Mode};
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, SectionOffset};
+use cfipack_roundtrip::unwind_info::Fault;
 
 /// The identity of a personality.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,9 +45,12 @@ impl Personalities {
     }
 }
 
-/// Returns the offsets of an object's rows whose personality is another symbol than that of their function's CIE. The
-/// offsets ascend. Rows in DWARF mode leave the personality to the CIE.
-pub fn rows_of_others(file: &File<'_>, compact: &CompactUnwind<'_>) -> anyhow::Result<Vec<SectionOffset>> {
+/// Returns what is wrong with the pointers of an object's rows, each with the offset of the row. Rows in DWARF mode leave
+/// the personality and the LSDA to the FDE.
+pub fn faults_of_pointers(
+    file: &File<'_>,
+    compact: &CompactUnwind<'_>,
+) -> anyhow::Result<Vec<(SectionOffset, Fault)>> {
     let pointer_size = file.arch().pointer_size();
     let relocations = compact.section.index.map(|index| file.relocations(index)).transpose()?;
     let symbols = symbols_by_field(relocations.unwrap_or_default());
@@ -58,20 +62,34 @@ pub fn rows_of_others(file: &File<'_>, compact: &CompactUnwind<'_>) -> anyhow::R
             of_cies.entry(function.key.address()).or_default().insert(personality);
         }
     }
-    let mut others = Vec::new();
+    let mut faults: Vec<_> = compact.strays.iter().map(|&row| (row, Fault::RowStray)).collect();
     for row in compact.rows.iter().filter(|row| row.encoding.mode(file.arch()) != Some(Mode::Dwarf)) {
-        let field = SectionOffset(row.offset.0 + Row::personality_at(pointer_size));
-        // A field without a symbol leads to a local symbol's address, and a CIE's to its pointer.
-        let Some(symbol) = symbols.get(&field.0.to_u64()) else { continue };
-        if of_cies
-            .get(&row.function)
-            .is_some_and(|known| !known.contains(&Some(Personality::Symbol(*symbol))))
-        {
-            others.push(row.offset);
+        let at = |field: usize| SectionOffset(row.offset.0 + field);
+        let stored = Row::read(&compact.section.bytes[row.offset.0..], pointer_size);
+        let personality_at = at(Row::personality_at(pointer_size));
+        let lsda_at = at(Row::lsda_at(pointer_size));
+        let has =
+            |field, value: Option<u64>| value.is_some_and(|it| it != 0) && compact.referent(field).is_none();
+        if has(lsda_at, stored.map(|it| it.lsda)) {
+            faults.push((row.offset, Fault::RowPointer { is_lsda: true }));
+        }
+        if has(personality_at, stored.map(|it| it.personality)) {
+            faults.push((row.offset, Fault::RowPointer { is_lsda: false }));
+            continue;
+        }
+        let personality = match symbols.get(&personality_at.0.to_u64()) {
+            Some(symbol) => Some(Personality::Symbol(*symbol)),
+            None if compact.referent(personality_at).is_none() => None,
+            // This field leads to a local symbol's address, and a CIE's to its pointer.
+            None => continue,
+        };
+        // A personality without an LSDA has no effect.
+        let is_other = of_cies.get(&row.function).is_some_and(|known| !known.contains(&personality));
+        if row.lsda.is_some() && is_other {
+            faults.push((row.offset, Fault::RowOtherPersonality));
         }
     }
-    others.sort_unstable();
-    Ok(others)
+    Ok(faults)
 }
 
 /// Returns the symbols that the relocations of a section name, by the offset of the field.

@@ -13,7 +13,7 @@ use cfipack_roundtrip::unwind_info::{
 };
 use serde::{Serialize, Serializer};
 
-use crate::compact::personalities::rows_of_others;
+use crate::compact::personalities::faults_of_pointers;
 use crate::compact::source::{self, function_starts};
 use crate::report::count::{Counts, Number};
 use crate::report::place::Places;
@@ -66,9 +66,9 @@ pub fn of_rows(file: &File<'_>, rows: &[(SectionOffset, Entry)]) -> anyhow::Resu
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
     let labels = file.as_macho().map(|macho| macho.labels());
     let symbols = |start, end| labels.as_ref().map_or_else(Vec::new, |labels| labels.within(start, end));
-    let others = source::rows(file)?.map(|compact| rows_of_others(file, &compact)).transpose()?;
+    let faults = source::rows(file)?.map(|compact| faults_of_pointers(file, &compact)).transpose()?;
     let rows = Rows::new(file.arch(), rows, &code).with_cfi(&cfi).with_symbols(&symbols);
-    let rows = rows.with_other_personalities(others.as_deref().unwrap_or_default());
+    let rows = rows.with_pointer_faults(faults.as_deref().unwrap_or_default());
     Ok(Verdict { report, broken: rows.violations() })
 }
 

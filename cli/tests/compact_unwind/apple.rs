@@ -98,6 +98,39 @@ fn a_personality_that_is_not_the_cies() {
     fs::remove_dir_all(directory).unwrap();
 }
 
+/// Pointers of rows that linkers ignore, or that lead nowhere: the FDE of the function does not have these faults.
+#[test]
+fn pointers_without_relocation_and_rows_without_function() {
+    let directory = scratch("compact-unwind-pointers");
+    let original = fs::read(corpora().join("compact-unwind/mc/x39_pers_gxx.o")).unwrap();
+    let at = |bytes: &[u8]| original.windows(bytes.len()).position(|window| window == bytes).unwrap();
+    // The row has function 0, length 5 and encoding 0x41000000. Then the relocations of its last fields.
+    let row = at(&[5, 0, 0, 0, 0, 0, 0, 0x41]) - 8;
+    let [lsda, personality] = [at(&[0x18, 0, 0, 0, 2, 0, 0, 6]), at(&[0x10, 0, 0, 0, 1, 0, 0, 0x0e])];
+    let [object, new] = ["object.o", "new.o"].map(|name| directory.join(name));
+    let path = object.to_str().unwrap();
+    // A field that loses its relocation gives it to the length, where it has no meaning.
+    let cases = [
+        ("row-stray", row + 4, 4, false),
+        ("row-pointer", lsda, 8, true),
+        ("row-other-personality", personality, 8, true),
+    ];
+    for (rule, place, value, can_mend) in cases {
+        let mut bytes = original.clone();
+        bytes[place] = value;
+        fs::write(&object, bytes).unwrap();
+        let verified = command(&["verify", "--json", path]);
+        assert_eq!(verified.status.code(), Some(1), "{rule}");
+        assert_eq!(summary(&verified)["rules"], json!({ rule: 1 }));
+        let (status, json) = changed(path, &new, &[]);
+        assert_eq!(status, Some(1), "{rule}: {json}");
+        let (status, json) = changed(path, &new, &["--repair"]);
+        assert_eq!(status, Some(i32::from(!can_mend)), "{rule}: {json}");
+        assert_eq!(json["repaired"], json!(i32::from(can_mend)), "{rule}: {json}");
+    }
+    fs::remove_dir_all(directory).unwrap();
+}
+
 /// ld64.lld gives a symbol inside a function an entry of its own, and takes the row that starts there.
 #[test]
 fn symbols_inside_functions() {

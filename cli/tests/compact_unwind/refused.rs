@@ -220,3 +220,14 @@ fn a_symbol_of_no_section() {
     assert!(error.contains("section of a symbol, which there is not"), "{error}");
     fs::remove_dir_all(directory).unwrap();
 }
+
+/// A misspelt name would leave every function in DWARF mode without a word.
+#[test]
+fn a_personality_that_no_row_has() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc/x39_pers_gxx.o");
+    for (name, is_named) in [("___gxx_personality_v0", false), ("__gxx_personality_v0", true)] {
+        let output = run(&[path.to_str().unwrap(), "--dry-run", "--personality", name]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(message.contains("no compact row has it"), is_named, "{message}");
+    }
+}

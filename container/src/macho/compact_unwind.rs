@@ -8,7 +8,7 @@ use cfipack_format::compact_unwind::{Encoding, Entry};
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, SectionOffset};
 
-use super::headers::Headers;
+use super::headers::{Header, Headers};
 use super::relocate::{Fixup, Target, field};
 use super::symbols::Symbol;
 use crate::error::Error;
@@ -23,6 +23,10 @@ pub struct CompactUnwind<'a> {
     pub section: Section<'a>,
     /// The rows in file order. An incomplete row at the end is dropped.
     pub rows: Vec<CompactUnwindRow>,
+    /// The offsets of rows for no function of this file, in file order. These rows are not among [`rows`](Self::rows).
+    /// The field for the function has no relocation, or leads to no section. Linkers ignore these rows or refuse the
+    /// object.
+    pub strays: Vec<SectionOffset>,
     /// The personalities that rows refer to, in the order of their first use. Rows count them from 1.
     pub personalities: Vec<Referent<'a>>,
     /// The targets of the relocated fields, ascending by offset.
@@ -70,8 +74,8 @@ impl<'a> CompactUnwind<'a> {
         found.ok().map(|i| &self.referents[i].1)
     }
 
-    fn address(&self, field: SectionOffset, stored: u64) -> Address {
-        self.referent(field).and_then(|referent| referent.address).unwrap_or(Address(stored))
+    fn address(&self, field: SectionOffset) -> Option<Address> {
+        self.referent(field)?.address
     }
 
     /// Returns the number of the personality in a field. A new personality gets the next number.
@@ -88,22 +92,27 @@ impl<'a> CompactUnwind<'a> {
         }))
     }
 
-    fn read_rows(&mut self, pointer_size: u8) {
+    fn read_rows(&mut self, pointer_size: u8, is_located: impl Fn(Address) -> bool) {
         let size = Entry::size(pointer_size);
         let bytes = self.section.bytes.clone();
         let mut numbers = HashMap::new();
         for (i, row) in bytes.chunks_exact(size).enumerate() {
             let Some(entry) = Entry::read(row, pointer_size) else { continue };
             let at = |field: usize| SectionOffset(i * size + field);
+            let Some(function) = self.address(at(Entry::FUNCTION_AT)).filter(|start| is_located(*start))
+            else {
+                self.strays.push(at(0));
+                continue;
+            };
             let lsda_at = at(Entry::lsda_at(pointer_size));
             let has_lsda = entry.lsda != 0 || self.referent(lsda_at).is_some();
             let row = CompactUnwindRow {
                 offset: at(0),
-                function: self.address(at(Entry::FUNCTION_AT), entry.function),
+                function,
                 length: entry.length,
                 encoding: entry.encoding,
                 personality: self.personality(at(Entry::personality_at(pointer_size)), &mut numbers),
-                lsda: has_lsda.then(|| self.address(lsda_at, entry.lsda)),
+                lsda: has_lsda.then(|| self.address(lsda_at).unwrap_or(Address(entry.lsda))),
             };
             self.rows.push(row);
         }
@@ -122,9 +131,22 @@ impl<'a> Headers<'a> {
             referents.push((SectionOffset(fixup.offset.to_usize()), referent));
         }
         referents.sort_by_key(|referent| referent.0);
-        let mut found = CompactUnwind { section, rows: Vec::new(), personalities: Vec::new(), referents };
-        found.read_rows(self.arch.pointer_size());
+        let (rows, strays, personalities) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = CompactUnwind { section, rows, strays, personalities, referents };
+        found.read_rows(self.arch.pointer_size(), self.is_located());
         Ok(Some(found))
+    }
+
+    /// Returns a function that tells whether an address lies in a section, or at its end. Sections of an object do not
+    /// overlap.
+    fn is_located(&self) -> impl Fn(Address) -> bool + use<> {
+        let ends = |section: &Header<'_>| (section.address, section.address.saturating_add(section.size));
+        let mut sections: Vec<_> = self.sections.iter().map(ends).collect();
+        sections.sort_unstable();
+        move |address| {
+            let after = sections.partition_point(|section| section.0 <= address.0);
+            after.checked_sub(1).is_some_and(|at| address.0 <= sections[at].1)
+        }
     }
 
     /// Returns the symbols that are defined in this file, by address. If several symbols share an address, the first

@@ -1,5 +1,6 @@
 //! Checks the rules of `__compact_unwind`, row by row and function by function.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use cfipack_format::compact_unwind::Mode;
@@ -25,15 +26,15 @@ pub struct Rows<'a> {
     /// ascending order. The start of the function is one of them if the entry of another symbol there hides the
     /// function's.
     pub symbols_within: &'a dyn Fn(Address, Address) -> Vec<Address>,
-    /// The offsets of the rows whose personality is another symbol than the personality of their function's CIE, in
-    /// ascending order.
-    pub other_personalities: &'a [SectionOffset],
+    /// What is wrong with the pointers of rows, each with the offset of the row. It needs relocations and is found by
+    /// the reader of the object.
+    pub pointer_faults: &'a [(SectionOffset, Fault)],
 }
 
 impl<'a> Rows<'a> {
     /// Describes an object without CFI and symbols.
     pub const fn new(arch: Arch, rows: &'a [(SectionOffset, Entry)], code: &'a Code<'a>) -> Self {
-        Self { arch, rows, code, cfi: &[], symbols_within: &|_, _| Vec::new(), other_personalities: &[] }
+        Self { arch, rows, code, cfi: &[], symbols_within: &|_, _| Vec::new(), pointer_faults: &[] }
     }
 
     /// Sets [`__eh_frame`](Self::cfi).
@@ -48,10 +49,10 @@ impl<'a> Rows<'a> {
         Self { symbols_within, ..self }
     }
 
-    /// Sets the [rows with other personalities](Self::other_personalities) than their CIEs.
+    /// Sets [what is wrong with pointers](Self::pointer_faults).
     #[must_use]
-    pub const fn with_other_personalities(self, other_personalities: &'a [SectionOffset]) -> Self {
-        Self { other_personalities, ..self }
+    pub const fn with_pointer_faults(self, pointer_faults: &'a [(SectionOffset, Fault)]) -> Self {
+        Self { pointer_faults, ..self }
     }
 
     /// Returns all rules that the rows break. Linkers rely on these rules: lld keeps all bits of an encoding and later
@@ -69,11 +70,12 @@ impl<'a> Rows<'a> {
             if encoding.has_lsda() != lsda.is_some() {
                 faults.push(Fault::RowLsda(encoding));
             }
-            // A personality without an LSDA has no effect.
-            if lsda.is_some() && self.other_personalities.binary_search(&offset).is_ok() {
-                faults.push(Fault::RowOtherPersonality);
-            }
             found.extend(faults.into_iter().map(|fault| Violation::new(offset, function, fault)));
+        }
+        let starts: HashMap<_, _> =
+            self.rows.iter().map(|(offset, row)| (*offset, image_offset(row.start))).collect();
+        for &(offset, fault) in self.pointer_faults {
+            found.push(Violation { offset: Some(offset), function: starts.get(&offset).copied(), fault });
         }
         let mut sorted = self.rows.to_vec();
         sorted.sort_by_key(|(_, row)| (row.start, row.end));

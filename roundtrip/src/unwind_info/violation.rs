@@ -163,6 +163,16 @@ cfipack_format::messages! {
         /// A row of `__compact_unwind` has an LSDA, and another personality than the CIE of the function's FDE.
         #[error("its row has another personality than its FDE")]
         RowOtherPersonality,
+        /// A row of `__compact_unwind` is for no function of the object: the field for the function has no relocation, or
+        /// leads to no section. ld64.lld ignores the row, or writes a table whose entries do not ascend.
+        #[error("its row is for no function of this object")]
+        RowStray,
+        /// The personality or LSDA of a row of `__compact_unwind` has no relocation. ld64.lld ignores the field.
+        #[error("its row has {}, and no relocation for it", if is_lsda { "an LSDA" } else { "a personality" })]
+        RowPointer {
+            /// True if the field is the LSDA, false if it is the personality.
+            is_lsda: bool,
+        },
         /// A row of `__compact_unwind` starts within another row.
         #[error("its row starts within another")]
         RowOverlap,
@@ -227,6 +237,7 @@ impl Violation {
                 | Fault::RowPersonality(_)
                 | Fault::RowLsda(_)
                 | Fault::RowOtherPersonality
+                | Fault::RowPointer { .. }
                 | Fault::RowOverlap
                 | Fault::RowLength { .. }
         );
@@ -262,6 +273,8 @@ impl Violation {
             Fault::RowPersonality(_) => "row-personality",
             Fault::RowLsda(_) => "row-lsda",
             Fault::RowOtherPersonality => "row-other-personality",
+            Fault::RowStray => "row-stray",
+            Fault::RowPointer { .. } => "row-pointer",
             Fault::RowOverlap => "row-overlap",
             Fault::RowLength { .. } => "row-length",
             Fault::SymbolInside { .. } | Fault::SymbolAtStart => "symbol-inside",

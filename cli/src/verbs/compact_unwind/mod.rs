@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             }
         }
     }
-    together.warn();
+    together.warn(&arguments.personality);
     Ok(worst)
 }
 

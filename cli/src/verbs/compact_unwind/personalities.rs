@@ -134,9 +134,15 @@ impl Together {
         }
     }
 
-    /// Warns if the compact rows of all files have more personalities than an image can have. It is not known which files
-    /// are for the same link.
-    pub fn warn(&self) {
+    /// Warns if no compact row of any file has a personality that the user named, and if the rows have more personalities
+    /// than an image can have. It is not known which files are for the same link.
+    pub fn warn(&self, named: &[String]) {
+        for name in named {
+            let mut all = self.by_arch.iter().flat_map(|(_, personalities)| personalities.names());
+            if !all.any(|known| known == name) {
+                status::warn(&format_args!("--personality {}: no compact row has it", Escaped(name)));
+            }
+        }
         for (arch, personalities) in &self.by_arch {
             let names: Vec<_> = personalities.names().map(|name| Escaped(name).to_string()).collect();
             if names.len() > MAX_PERSONALITIES {
