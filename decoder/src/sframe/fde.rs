@@ -181,6 +181,11 @@ impl<'a> Function<'a> {
         self.body.rep_size
     }
 
+    /// Fails for a PC-mask function that repeats after 0 bytes, also if it has no FRE.
+    pub(super) fn check_repetition(&self) -> Result<(), Error> {
+        if self.body.is_pc_mask() { self.body.repetition().map(drop) } else { Ok(()) }
+    }
+
     /// Returns whether the function is a signal frame. In a signal frame the PC belongs to an instruction that
     /// has not been executed, so do not subtract 1 from the PC before you look it up. Only version 3 can mark
     /// signal frames.

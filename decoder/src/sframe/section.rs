@@ -247,6 +247,7 @@ impl<'a> Section<'a> {
             }
             previous = start;
             sum += u64::from(function.num_fres());
+            function.check_repetition()?;
             for row in function.rows() {
                 row?;
             }

@@ -119,10 +119,12 @@ fn a_pc_mask_function_repeats() {
         }
         assert_eq!(section.lookup(Address(ADDRESS + 0x1050)), Ok(None));
 
-        let bytes = table(version, Abi::Amd64, flags, &[stubs.clone().with(0x10, 0, 0)]);
-        let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
-        assert!(matches!(section.lookup(Address(ADDRESS + 0x1010)), Err(Error::RepSize { .. })));
-        assert!(matches!(section.validate(), Err(Error::RepSize { .. })));
+        for stubs in [stubs.clone(), Function::new(ADDRESS + 0x1010, 0x40, &[])] {
+            let bytes = table(version, Abi::Amd64, flags, &[stubs.with(0x10, 0, 0)]);
+            let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+            assert!(matches!(section.lookup(Address(ADDRESS + 0x1010)), Err(Error::RepSize { .. })));
+            assert!(matches!(section.validate(), Err(Error::RepSize { .. })));
+        }
     }
 }
 
