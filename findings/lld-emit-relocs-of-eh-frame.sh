@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # ld.lld 14 with --emit-relocs gives the relocations of `.eh_frame` wrong places: the offsets of each input object are counted from the
-# output section's start, so those of the second object lie in the first object's FDEs. With --gc-sections, which compilers' users often
-# add, there is no `.rela.eh_frame` at all, while `.rela.text` is there. No message says so. (23.1.4 has the right places without
-# --gc-sections, and none with it.)
+# output section's start, so those of the second object lie in the first object's FDEs. With --gc-sections
+# there is no `.rela.eh_frame` at all, while `.rela.text` is there. No message says so. (23.1.4 has the right places without --gc-sections,
+# and none with it.)
 #
 # Expected: one relocation for the start of each FDE, at its place, with and without --gc-sections, as GNU ld and mold keep them. In an
 # executable file `r_offset` is the virtual address of the place (gABI, "Relocation").

@@ -8,7 +8,7 @@
 # readelf, eu-readelf and llvm-dwarfdump print the same FDEs for both files.
 #
 # What follows: programs that are built for llvm-bolt have these relocations. `get_dwarf_info(relocate_dwarf_sections=False)` is right for
-# all linked files, and wrong for objects. angr's loader, cle 9.2.140, has no function hints for such a program.
+# all linked files, and wrong for objects. angr's loader, cle 9.2.140, has no function hints for such a program, with load_debug_info too.
 #
 # Needs: x86-64 Linux, gcc with GNU ld, readelf, python3 with pip.
 set -euo pipefail
