@@ -41,7 +41,7 @@ pub enum Skip {
     Unplaced(Unplaced),
     /// The code lies in another file.
     #[error(
-        "a debug file: its code and its .eh_frame are empty (NOBITS), and in the file that it was split from"
+        "a debug file: its code or its .eh_frame is empty (NOBITS), and lies in the file that it was split from, or in memory"
     )]
     DebugFile,
     /// The code is made at the link.

@@ -18,7 +18,7 @@ pub(super) struct Constructs<'f, 'a> {
     section: &'f Section<'f>,
     /// True until the first function, if the section has another name than `.eh_frame`.
     is_renamed: bool,
-    /// The end of the records by the first terminator, until a function after it.
+    /// The end of the records by the next terminator.
     end: Option<usize>,
     /// The function before.
     before: Option<Function<'f>>,
@@ -70,7 +70,7 @@ impl<'f, 'a> Constructs<'f, 'a> {
         }
         let flags = [
             (std::mem::take(&mut self.is_renamed), "section-renamed"),
-            (self.end.take_if(|end| function.fde.0 >= *end).is_some(), "terminator-before"),
+            (self.passes_terminator(function), "terminator-before"),
             (function.size != 0 && before.is_some_and(|before| agrees(&before)), "equal-fdes"),
             (function.size != 0 && self.empty.contains(&start), "empty-fde-before"),
         ];
@@ -86,6 +86,17 @@ impl<'f, 'a> Constructs<'f, 'a> {
                 if is_after_code { "signal-frame-first-byte-after-code" } else { "signal-frame-first-byte" };
             self.found.push(construct);
         }
+    }
+
+    /// Returns whether this is the first function after a terminator.
+    fn passes_terminator(&mut self, function: &Function<'_>) -> bool {
+        let fde = function.fde.0;
+        if self.end.is_none_or(|end| fde < end) {
+            return false;
+        }
+        let rest = self.section.bytes.get(fde..).unwrap_or_default();
+        self.end = eh_frame_len(rest, self.section.arch).ok().map(|len| fde + len);
+        true
     }
 
     /// Returns whether the first byte of a function is not what a signal handler returns to: it is a `nop`, or padding before

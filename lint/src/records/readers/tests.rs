@@ -151,6 +151,12 @@ fn cases() -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
     let mut section = [usual(), vec![0; 4]].concat();
     add(&mut section, code(), 64, &[], &[]);
     case(".eh_frame", &section, &["terminator-before"]);
+    // Without another terminator, the next function shows nothing. After another, it does.
+    add(&mut section, code() + 64, 64, &[], &[]);
+    case(".eh_frame", &section, &[]);
+    section.extend([0; 4]);
+    add(&mut section, code() + 128, 64, &[], &[]);
+    case(".eh_frame", &section, &["terminator-before"]);
     let mut section = record(0, &[1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b]);
     add(&mut section, code(), 64, &[], &[0x0c, 7, 8, 0x90, 1]);
     case(".eh_frame", &section, &["cie-without-instructions"]);
