@@ -111,7 +111,8 @@
 /* The row of the last frame marks an outermost frame. The stack is complete. */
 #define CFIPACK_END_OUTERMOST 1
 
-/* The last frame is in `starts` or `switches` of its module, so the stack starts there. The stack is complete. */
+/* The last frame is in `starts` or `switches` of its module, or in the function at the program's entry for
+ * `cfipack_process_modules_walk`, so the stack starts there. The stack is complete. */
 #define CFIPACK_END_START 2
 
 /* The return address is 0, and no frame is a guess. The stack is complete. */

@@ -257,6 +257,20 @@ fn threads_that_end_leave_room_for_others() {
     }
 }
 
+/// Code with CFI is not taken for the program's entry. gcc keeps the order of the source.
+#[test]
+#[ignore = "needs gcc"]
+fn walks_go_through_functions_beside_the_entry() {
+    let (directory, library) = (directory("entry"), static_library());
+    need(&C[..1]);
+    let program = directory.join("entry");
+    let entry = ["-nostartfiles", "-no-pie", "-fno-toplevel-reorder", "-Wl,-e,program_entry"];
+    let options = [&["-std=c99"], &entry[..]].concat();
+    let sources = ["tests/c/entry.c", "examples/profiler.c"];
+    compile(C[0], &options, &sources, &program, &with_static(&library));
+    run(&mut Command::new(&program));
+}
+
 /// Walks find the return addresses that the compilers know, also through code without tables.
 #[test]
 #[ignore = "needs gcc and clang"]

@@ -13,7 +13,7 @@ use crate::slots::{Current, Slots};
 use crate::space::{Contents, CurrentModules, File, Snapshot};
 use crate::table::{Source, Table};
 
-/// No function at a program's entry is longer. This is used only if no table has the function.
+/// No function at a program's entry is longer. This is used only if the program's table does not have the function.
 const LONGEST_ENTRY: u64 = 64;
 
 /// Options of [`ProcessModules`].
@@ -243,10 +243,12 @@ impl ProcessModules {
 fn start(code: &[(Range<u64>, Arc<File>)]) -> Range<u64> {
     let entry = loader::entry();
     let file = code.iter().find(|(range, _)| range.contains(&entry)).map(|(_, file)| file);
-    match file.map(|file| &file.contents) {
-        Some(Contents::Made(table, _)) if matches!(table.lookup(Address(entry)), Ok(Some(_))) => 0..0,
-        _ => entry..entry.saturating_add(LONGEST_ENTRY),
+    let Some(Contents::Made(table, _)) = file.map(|file| &file.contents) else { return 0..0 };
+    if !matches!(table.lookup(Address(entry)), Ok(None)) {
+        return 0..0;
     }
+    let longest = entry.saturating_add(LONGEST_ENTRY);
+    entry..table.next_function(entry).map_or(longest, |next| next.min(longest))
 }
 
 impl fmt::Debug for ProcessModules {
