@@ -14,8 +14,11 @@ use crate::walk::{cfipack_frame, cfipack_thread, walk_in};
 /// The files that this process has loaded, with their tables. Any number of threads and signal handlers may walk in
 /// it, also while a thread refreshes it: neither waits for the other.
 ///
-/// A child after `fork` may use its copy, if no thread was refreshing it at the moment of the fork. Otherwise each
-/// refresh in the child returns `CFIPACK_STATUS_REFUSED`. Walks need no preparation.
+/// A child after `fork` may walk in its copy without preparation. Each refresh in the child returns
+/// `CFIPACK_STATUS_REFUSED`: a thread of the parent may hold the loader's lock at the fork, and nothing releases the lock
+/// in the child. If no other thread of the parent could be in `dlopen`, `dlclose` or `dl_iterate_phdr` then, the child
+/// may create modules of its own. Otherwise `cfipack_modules_of_process` may wait forever in the child, as `dlopen` does
+/// there.
 #[derive(Debug)]
 pub struct cfipack_process_modules(());
 
@@ -95,7 +98,8 @@ pub unsafe extern "C" fn cfipack_modules_of_process(
 
 /// Finds the files that are loaded now, and makes the tables that walks have missed. `refreshed` may be null. If
 /// nothing has changed, this takes about a microsecond. While it makes tables, other threads cannot load or unload
-/// files. Do not call it in a signal handler. Returns `CFIPACK_STATUS_REFUSED` if another thread is refreshing.
+/// files. Do not call it in a signal handler. Returns `CFIPACK_STATUS_REFUSED` if another thread is refreshing,
+/// and in a child after `fork`.
 ///
 /// Call it after each `dlopen`: until then walks end in the code of the new file. Call it after each `dlclose`, before
 /// the next `dlopen`: otherwise the new file may lie where the old file was, and walks would use the old file's rows.

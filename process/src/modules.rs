@@ -1,5 +1,6 @@
 //! The modules of this process, and their refresh.
 
+use core::ffi::c_int;
 use core::fmt;
 use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -52,13 +53,13 @@ impl Default for Options {
     }
 }
 
-/// Another thread is refreshing the modules.
+/// Another thread is refreshing the modules, or another process has created them: this process is a child after `fork`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy;
 
 impl fmt::Display for Busy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("another thread is refreshing the modules")
+        f.write_str("another thread is refreshing the modules, or another process has created them")
     }
 }
 
@@ -97,13 +98,17 @@ pub struct Refreshed {
 /// [`AddressSpace`](cfipack_decoder::walk::AddressSpace) with [`CurrentModules`] and its own code.
 ///
 /// # Forks
-/// A child after `fork` may use its copy, if no thread was refreshing when the process forked. Otherwise every refresh
-/// in the child returns [`Busy`]. Walks need no preparation.
+/// A child after `fork` may walk in its copy without preparation. Every refresh in the child returns [`Busy`]: a thread
+/// of the parent may hold the loader's lock at the fork, and nothing releases the lock in the child. If no other thread
+/// of the parent could be in `dlopen`, `dlclose` or `dl_iterate_phdr` then, the child may create modules of its own.
+/// Otherwise [`ProcessModules::new`] may wait forever in the child, as `dlopen` does there.
 pub struct ProcessModules {
     current: Current<Snapshot>,
     writer: Mutex<Writer>,
     options: Options,
     memory: Arc<AtomicUsize>,
+    /// The process that created the modules.
+    process: c_int,
 }
 
 struct Writer {
@@ -118,7 +123,7 @@ impl ProcessModules {
         let nothing = Snapshot { generation: Generation::NONE, code: Vec::new(), start: 0..0 };
         let (current, slots) = Slots::new(nothing);
         let writer = Mutex::new(Writer { slots, changes: None });
-        let modules = Self { current, writer, options, memory: Arc::default() };
+        let modules = Self { current, writer, options, memory: Arc::default(), process: loader::process() };
         // No other thread knows the modules, so none is refreshing.
         let _ = modules.refresh();
         modules
@@ -136,8 +141,11 @@ impl ProcessModules {
     /// threads cannot load or unload files. Do not call this function in a signal handler.
     ///
     /// # Errors
-    /// Another thread is refreshing.
+    /// Another thread is refreshing, or this process is a child after `fork`.
     pub fn refresh(&self) -> Result<Refreshed, Busy> {
+        if loader::process() != self.process {
+            return Err(Busy);
+        }
         let mut writer = match self.writer.try_lock() {
             Ok(writer) => writer,
             Err(TryLockError::Poisoned(writer)) => writer.into_inner(),
