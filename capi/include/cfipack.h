@@ -979,7 +979,8 @@ typedef struct cfipack_dynamic_sections {
 /* A function to call when a region is removed or the registry is freed. Use it to undo the region's registrations
  * elsewhere. */
 typedef struct cfipack_undo {
-    /* The function. The thread that removes the region calls it once, after readers can no longer find the region. */
+    /* The function. The thread that removes the region calls it once, after readers can no longer find the region. It may
+     * call any function of the registry but `cfipack_registry_free`, also while the registry is being freed. */
     void (*undo)(void *context);
     /* The argument of `undo`. */
     void *context;
@@ -1827,8 +1828,8 @@ enum cfipack_status cfipack_registry_get_memory_size(const struct cfipack_regist
  * `registry` is null or a registry. */
 const char *cfipack_registry_message(const struct cfipack_registry *registry);
 
-/* Removes all regions, calls their `undo` functions, and frees the registry. Does nothing for null. Readers find
- * nothing from then on.
+/* Removes each region, calls its `undo`, and frees the registry last. A region that an `undo` adds is removed too. Does
+ * nothing for null. Readers find nothing from then on.
  *
  * `registry` is null or a registry. */
 void cfipack_registry_free(struct cfipack_registry *registry);

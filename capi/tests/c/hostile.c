@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned calls, failures;
+static unsigned calls, failures, uses;
+static struct cfipack_registry *used;
 
 #define REFUSED(call)                                                                                                   \
     do {                                                                                                                \
@@ -395,6 +396,44 @@ static void count(void *context) {
     ++*(int *)context;
 }
 
+/* Uses the registry that is being freed: removes the next region, and then adds it again. */
+static void use(void *context) {
+    static const struct cfipack_undo again = {use, NULL};
+    struct cfipack_region *region = NULL;
+    size_t size = 0;
+    (void)context;
+    DONE(cfipack_registry_get_memory_size(used, &size));
+    if (++uses != 1)
+        return;
+    DONE(cfipack_registry_remove(used, 0x20000));
+    failures += uses != 2;
+    DONE(cfipack_region_new(&region, CFIPACK_ARCH_AMD64, 0x20000, 64, NULL));
+    DONE(cfipack_registry_add(used, region, &again, NULL));
+    cfipack_region_free(region);
+}
+
+/* An undo may use its registry, in each call that removes a region. */
+static void undoing(void) {
+    const struct cfipack_undo undo = {use, NULL};
+    struct cfipack_region *region = NULL;
+    uint64_t base;
+    int is_removed;
+
+    for (is_removed = 0; is_removed < 2; is_removed++) {
+        uses = 0;
+        DONE(cfipack_registry_new(&used, CFIPACK_ARCH_AMD64, NULL));
+        for (base = 0x10000; base <= 0x30000; base += 0x10000) {
+            DONE(cfipack_region_new(&region, CFIPACK_ARCH_AMD64, base, 64, NULL));
+            DONE(cfipack_registry_add(used, region, &undo, NULL));
+            cfipack_region_free(region);
+        }
+        if (is_removed)
+            DONE(cfipack_registry_remove(used, 0x10000));
+        cfipack_registry_free(used);
+        failures += uses != 4;
+    }
+}
+
 static void other_handles(void) {
     struct cfipack_unwind_builder *builder = NULL;
     struct cfipack_unwind_section *unwind = NULL;
@@ -556,6 +595,7 @@ int main(void) {
     walking();
     loaded();
     linking();
+    undoing();
     other_handles();
     printf("calls %u failures %u\n", calls, failures);
     return failures != 0;
