@@ -598,7 +598,7 @@ typedef struct cfipack_registers {
     uint8_t has_fp;
     /* 1 if the link register is known. */
     uint8_t has_lr;
-    /* Must be 0. */
+    /* Must be 0. `cfipack_step` does not check it. */
     uint8_t reserved[6];
     /* Other registers that rows of flex FDEs may name, at most 32. Null if there are none. */
     const struct cfipack_register *others;

@@ -7,7 +7,7 @@ use cfipack_assembler::registry::{Reader, Registry};
 use cfipack_format::Address;
 
 use crate::arguments::{arch, reference, write, write_optional};
-use crate::cfipack_status::{self, NotFound};
+use crate::cfipack_status::{self, InvalidArgument, NotFound};
 use crate::handle::{self, Opaque};
 use crate::region::{cfipack_region, failure};
 use crate::status::call;
@@ -214,6 +214,9 @@ pub unsafe extern "C" fn cfipack_registry_lookup(
     out: *mut cfipack_row,
 ) -> cfipack_status {
     call(|| {
+        if out.is_null() {
+            return Err(InvalidArgument);
+        }
         // SAFETY: promised by the caller.
         let frame = unsafe { handle::get(reader) }?.lookup(Address(pc)).ok_or(NotFound)?;
         // SAFETY: promised by the caller.
