@@ -102,11 +102,12 @@ void profiler_leave_thread(void) {
     free_thread(thread);
 }
 
-/* Returns the thread's stack from the red zone below the stack pointer to the end of the stack. */
+/* Returns the thread's stack from the red zone below the stack pointer to the end of the stack. After an overflow, the
+ * stack pointer is below the stack. */
 static struct cfipack_memory stack_from(const struct thread *thread, uint64_t sp) {
     struct cfipack_memory memory = {NULL, 0, 0};
-    if (thread != NULL && sp >= thread->low && sp < thread->high) {
-        uint64_t start = sp - thread->low < RED_ZONE ? thread->low : sp - RED_ZONE;
+    if (thread != NULL && sp < thread->high) {
+        uint64_t start = sp < thread->low + RED_ZONE ? thread->low : sp - RED_ZONE;
         memory.bytes = (const uint8_t *)(uintptr_t)start;
         memory.len = (size_t)(thread->high - start);
         memory.address = start;

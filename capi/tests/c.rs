@@ -250,7 +250,13 @@ fn threads_that_end_leave_room_for_others() {
     for compiler in C {
         let program = directory.join(compiler);
         let sources = ["tests/c/threads.c", "examples/profiler.c"];
-        compile(compiler, &["-std=c99"], &sources, &program, &with_static(&library));
+        compile(
+            compiler,
+            &["-std=c99", "-fno-stack-clash-protection"],
+            &sources,
+            &program,
+            &with_static(&library),
+        );
         let output = run(&mut Command::new(&program));
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("threads 300 failed 0"), "{text}");
