@@ -160,7 +160,7 @@ void profiler_walk(const void *context, struct profiler_sample *sample) {
     sample->depth = 0;
     sample->end = CFIPACK_END_NO_ROW;
     if (current != NULL &&
-        cfipack_process_modules_walk(current, &walked, sample->frames, PROFILER_MAX_DEPTH, &sample->depth,
+        cfipack_process_modules_walk(current, NULL, &walked, sample->frames, PROFILER_MAX_DEPTH, &sample->depth,
                                      &sample->end) != CFIPACK_STATUS_OK)
         sample->depth = 0;
 }

@@ -1650,7 +1650,8 @@ enum cfipack_status cfipack_modules_of_process(struct cfipack_process_modules **
  * and in a child after `fork`.
  *
  * Call it after each `dlopen`: until then walks end in the code of the new file. Call it after each `dlclose`, before
- * the next `dlopen`: otherwise the new file may lie where the old file was, and walks would use the old file's rows.
+ * anything else is mapped, such as another file or generated code: otherwise it may lie where the old file was, and
+ * walks would use the old file's rows.
  * A walk never reads memory that `dlclose` has unmapped, because tables are copies.
  *
  * `modules` is null or comes from `cfipack_modules_of_process`, `refreshed` is null or writable. */
@@ -1658,12 +1659,16 @@ CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_process_modules_refresh(const struct cfipack_process_modules *modules,
                                                     struct cfipack_refreshed *refreshed);
 
-/* Walks up the stack of a thread of this process as `cfipack_walk` does. Async-signal-safe, even in a handler that
- * interrupts a refresh.
+/* Walks up the stack of a thread of this process as `cfipack_walk` does. `generated` may be null; otherwise the walk
+ * also goes through the code that is registered there, and does not use the thread's cache. Returns
+ * `CFIPACK_STATUS_INVALID_ARGUMENT` if that registry is for another architecture than this process.
+ * Async-signal-safe, even in a handler that interrupts a refresh or a call of the registry.
  *
- * The conditions of `cfipack_walk`; `modules` is null or comes from `cfipack_modules_of_process`. */
+ * The conditions of `cfipack_walk`; `modules` is null or comes from `cfipack_modules_of_process`; `generated` is null
+ * or a reader. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_process_modules_walk(const struct cfipack_process_modules *modules,
+                                                 const struct cfipack_registry_reader *generated,
                                                  const struct cfipack_thread *thread,
                                                  struct cfipack_frame *frames,
                                                  size_t capacity,

@@ -277,6 +277,19 @@ fn walks_go_through_functions_beside_the_entry() {
     run(&mut Command::new(&program));
 }
 
+/// Walks go through generated code with a registry's rows, and say that they cannot without.
+#[test]
+#[ignore = "needs gcc and clang"]
+fn walks_go_through_generated_code() {
+    let (directory, library) = (directory("generated"), static_library());
+    need(&C);
+    for compiler in C {
+        let program = directory.join(compiler);
+        compile(compiler, &["-std=c99"], &["tests/c/generated.c"], &program, &with_static(&library));
+        run(&mut Command::new(&program));
+    }
+}
+
 /// Walks find the return addresses that the compilers know, also through code without tables.
 #[test]
 #[ignore = "needs gcc and clang"]

@@ -159,6 +159,8 @@ static void loaded(void) {
     struct cfipack_process_options options = {0};
     struct cfipack_process_modules *modules = NULL;
     struct cfipack_refreshed refreshed;
+    struct cfipack_registry *registry = NULL;
+    struct cfipack_registry_reader *reader = NULL;
     struct cfipack_registers registers = {0};
     struct cfipack_thread thread = {0};
     struct cfipack_frame frames[4];
@@ -184,13 +186,18 @@ static void loaded(void) {
     DONE(cfipack_modules_of_process(&modules, NULL, NULL));
     REFUSED(cfipack_process_modules_refresh(NULL, &refreshed));
     DONE(cfipack_process_modules_refresh(modules, NULL));
-    REFUSED(cfipack_process_modules_walk(NULL, &thread, frames, 4, &count, &end));
-    REFUSED(cfipack_process_modules_walk(modules, &thread, frames, 4, &count, &end));
+    REFUSED(cfipack_process_modules_walk(NULL, NULL, &thread, frames, 4, &count, &end));
+    REFUSED(cfipack_process_modules_walk(modules, NULL, &thread, frames, 4, &count, &end));
     thread.size = sizeof thread;
     thread.registers = &registers;
-    REFUSED(cfipack_process_modules_walk(modules, &thread, NULL, 4, &count, &end));
-    DONE(cfipack_process_modules_walk(modules, &thread, frames, 4, &count, &end));
+    REFUSED(cfipack_process_modules_walk(modules, NULL, &thread, NULL, 4, &count, &end));
+    DONE(cfipack_process_modules_walk(modules, NULL, &thread, frames, 4, &count, &end));
     failures += count != 1 || end != CFIPACK_END_NO_ROW;
+    DONE(cfipack_registry_new(&registry, CFIPACK_ARCH_S390X, NULL));
+    DONE(cfipack_registry_reader_new(&reader, registry));
+    REFUSED(cfipack_process_modules_walk(modules, reader, &thread, frames, 4, &count, &end));
+    cfipack_registry_free(registry);
+    cfipack_registry_reader_free(reader);
     cfipack_process_modules_free(modules);
     cfipack_process_modules_free(NULL);
 }
