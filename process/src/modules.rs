@@ -95,7 +95,8 @@ pub struct Refreshed {
 ///
 /// # Generated code
 /// Code that the loader does not know is in no module, and walks end there. A runtime with generated code implements
-/// [`AddressSpace`](cfipack_decoder::walk::AddressSpace) with [`CurrentModules`] and its own code.
+/// [`AddressSpace`](cfipack_decoder::walk::AddressSpace) with [`CurrentModules`] and its own code. Refresh after a
+/// `dlclose` before you map generated code, too: it may lie where the file was.
 ///
 /// # Forks
 /// A child after `fork` may walk in its copy without preparation. Every refresh in the child returns [`Busy`]: a thread
@@ -247,7 +248,8 @@ impl ProcessModules {
     }
 }
 
-/// Returns the code where the first thread starts, unless a table has a row there.
+/// Returns the code where the first thread starts, up to the next function in the program's table. It is empty if this
+/// table has a row there, or if there is no table: then nothing says where the function ends.
 fn start(code: &[(Range<u64>, Arc<File>)]) -> Range<u64> {
     let entry = loader::entry();
     let file = code.iter().find(|(range, _)| range.contains(&entry)).map(|(_, file)| file);
