@@ -102,11 +102,12 @@ void profiler_leave_thread(void) {
     free_thread(thread);
 }
 
-/* Returns the thread's stack from the red zone below the stack pointer to the end of the stack. */
+/* Returns the thread's stack from the red zone below the stack pointer to the end of the stack. After an overflow, the
+ * stack pointer is below the stack. */
 static struct cfipack_memory stack_from(const struct thread *thread, uint64_t sp) {
     struct cfipack_memory memory = {NULL, 0, 0};
-    if (thread != NULL && sp >= thread->low && sp < thread->high) {
-        uint64_t start = sp - thread->low < RED_ZONE ? thread->low : sp - RED_ZONE;
+    if (thread != NULL && sp < thread->high) {
+        uint64_t start = sp < thread->low + RED_ZONE ? thread->low : sp - RED_ZONE;
         memory.bytes = (const uint8_t *)(uintptr_t)start;
         memory.len = (size_t)(thread->high - start);
         memory.address = start;
@@ -159,7 +160,7 @@ void profiler_walk(const void *context, struct profiler_sample *sample) {
     sample->depth = 0;
     sample->end = CFIPACK_END_NO_ROW;
     if (current != NULL &&
-        cfipack_process_modules_walk(current, &walked, sample->frames, PROFILER_MAX_DEPTH, &sample->depth,
+        cfipack_process_modules_walk(current, NULL, &walked, sample->frames, PROFILER_MAX_DEPTH, &sample->depth,
                                      &sample->end) != CFIPACK_STATUS_OK)
         sample->depth = 0;
 }

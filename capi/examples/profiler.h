@@ -13,7 +13,8 @@ struct profiler_sample {
 };
 
 /* Finds or makes the tables of all loaded files, but not in a signal handler. Returns the number of files with a table,
- * or -1 if another thread is in this function. Call it again after each dlopen and each dlclose. */
+ * or -1 if another thread is in this function, or in a child after fork. Call it again after each dlopen and each
+ * dlclose. */
 int profiler_find_tables(void);
 
 /* Tells the profiler the bounds of the calling thread's stack. Returns 0, or -1 if the system does not know the

@@ -111,7 +111,8 @@
 /* The row of the last frame marks an outermost frame. The stack is complete. */
 #define CFIPACK_END_OUTERMOST 1
 
-/* The last frame is in `starts` or `switches` of its module, so the stack starts there. The stack is complete. */
+/* The last frame is in `starts` or `switches` of its module, or in the function at the program's entry for
+ * `cfipack_process_modules_walk`, so the stack starts there. The stack is complete. */
 #define CFIPACK_END_START 2
 
 /* The return address is 0, and no frame is a guess. The stack is complete. */
@@ -400,8 +401,11 @@ typedef struct cfipack_merger cfipack_merger;
 /* The files that this process has loaded, with their tables. Any number of threads and signal handlers may walk in
  * it, also while a thread refreshes it: neither waits for the other.
  *
- * A child after `fork` may use its copy, if no thread was refreshing it at the moment of the fork. Otherwise each
- * refresh in the child returns `CFIPACK_STATUS_REFUSED`. Walks need no preparation. */
+ * A child after `fork` may walk in its copy without preparation. Each refresh in the child returns
+ * `CFIPACK_STATUS_REFUSED`: a thread of the parent may hold the loader's lock at the fork, and nothing releases the lock
+ * in the child. If no other thread of the parent could be in `dlopen`, `dlclose` or `dl_iterate_phdr` then, the child
+ * may create modules of its own. Otherwise `cfipack_modules_of_process` may wait forever in the child, as `dlopen` does
+ * there. */
 typedef struct cfipack_process_modules cfipack_process_modules;
 
 /* A contiguous range of generated code, with its functions and their call frame information. Tables for the region
@@ -594,7 +598,7 @@ typedef struct cfipack_registers {
     uint8_t has_fp;
     /* 1 if the link register is known. */
     uint8_t has_lr;
-    /* Must be 0. */
+    /* Must be 0. `cfipack_step` does not check it. */
     uint8_t reserved[6];
     /* Other registers that rows of flex FDEs may name, at most 32. Null if there are none. */
     const struct cfipack_register *others;
@@ -975,7 +979,8 @@ typedef struct cfipack_dynamic_sections {
 /* A function to call when a region is removed or the registry is freed. Use it to undo the region's registrations
  * elsewhere. */
 typedef struct cfipack_undo {
-    /* The function. The thread that removes the region calls it once, after readers can no longer find the region. */
+    /* The function. The thread that removes the region calls it once, after readers can no longer find the region. It may
+     * call any function of the registry but `cfipack_registry_free`, also while the registry is being freed. */
     void (*undo)(void *context);
     /* The argument of `undo`. */
     void *context;
@@ -1641,10 +1646,12 @@ enum cfipack_status cfipack_modules_of_process(struct cfipack_process_modules **
 
 /* Finds the files that are loaded now, and makes the tables that walks have missed. `refreshed` may be null. If
  * nothing has changed, this takes about a microsecond. While it makes tables, other threads cannot load or unload
- * files. Do not call it in a signal handler. Returns `CFIPACK_STATUS_REFUSED` if another thread is refreshing.
+ * files. Do not call it in a signal handler. Returns `CFIPACK_STATUS_REFUSED` if another thread is refreshing,
+ * and in a child after `fork`.
  *
  * Call it after each `dlopen`: until then walks end in the code of the new file. Call it after each `dlclose`, before
- * the next `dlopen`: otherwise the new file may lie where the old file was, and walks would use the old file's rows.
+ * anything else is mapped, such as another file or generated code: otherwise it may lie where the old file was, and
+ * walks would use the old file's rows.
  * A walk never reads memory that `dlclose` has unmapped, because tables are copies.
  *
  * `modules` is null or comes from `cfipack_modules_of_process`, `refreshed` is null or writable. */
@@ -1652,12 +1659,16 @@ CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_process_modules_refresh(const struct cfipack_process_modules *modules,
                                                     struct cfipack_refreshed *refreshed);
 
-/* Walks up the stack of a thread of this process as `cfipack_walk` does. Async-signal-safe, even in a handler that
- * interrupts a refresh.
+/* Walks up the stack of a thread of this process as `cfipack_walk` does. `generated` may be null; otherwise the walk
+ * also goes through the code that is registered there, and does not use the thread's cache. Returns
+ * `CFIPACK_STATUS_INVALID_ARGUMENT` if that registry is for another architecture than this process.
+ * Async-signal-safe, even in a handler that interrupts a refresh or a call of the registry.
  *
- * The conditions of `cfipack_walk`; `modules` is null or comes from `cfipack_modules_of_process`. */
+ * The conditions of `cfipack_walk`; `modules` is null or comes from `cfipack_modules_of_process`; `generated` is null
+ * or a reader. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_process_modules_walk(const struct cfipack_process_modules *modules,
+                                                 const struct cfipack_registry_reader *generated,
                                                  const struct cfipack_thread *thread,
                                                  struct cfipack_frame *frames,
                                                  size_t capacity,
@@ -1822,8 +1833,8 @@ enum cfipack_status cfipack_registry_get_memory_size(const struct cfipack_regist
  * `registry` is null or a registry. */
 const char *cfipack_registry_message(const struct cfipack_registry *registry);
 
-/* Removes all regions, calls their `undo` functions, and frees the registry. Does nothing for null. Readers find
- * nothing from then on.
+/* Removes each region, calls its `undo`, and frees the registry last. A region that an `undo` adds is removed too. Does
+ * nothing for null. Readers find nothing from then on.
  *
  * `registry` is null or a registry. */
 void cfipack_registry_free(struct cfipack_registry *registry);

@@ -184,8 +184,8 @@ pub unsafe extern "C" fn cfipack_modules_init(
             end = module.end;
             // SAFETY: promised by the caller.
             let table_arch = unsafe {
-                array(module.starts, module.num_starts)?;
-                array(module.switches, module.num_switches)?;
+                ascending(module.starts, module.num_starts)?;
+                ascending(module.switches, module.num_switches)?;
                 match (module.index.is_null(), module.table.is_null()) {
                     (false, _) => get(module.index)?.section().arch(),
                     (true, false) => get(module.table)?.arch(),
@@ -199,4 +199,15 @@ pub unsafe extern "C" fn cfipack_modules_init(
         // SAFETY: promised by the caller.
         unsafe { put(out, Space { arch, generation: Generation::new(), modules }) }
     })
+}
+
+/// Checks that ranges ascend.
+///
+/// # Safety
+/// The conditions of [`array()`].
+unsafe fn ascending(ranges: *const cfipack_range, len: usize) -> Result<(), cfipack_status> {
+    // SAFETY: promised by the caller.
+    let ranges = unsafe { array(ranges, len) }?;
+    let are_ranges = ranges.iter().all(|range| range.start <= range.end);
+    if are_ranges && ranges.is_sorted_by_key(|range| range.start) { Ok(()) } else { Err(InvalidArgument) }
 }

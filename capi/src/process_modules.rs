@@ -1,12 +1,17 @@
 //! The loaded files of this process, for a profiler in it.
 
+use cfipack_assembler::registry::Reader;
+use cfipack_decoder::sframe::{Error, Frame};
+use cfipack_decoder::walk::{AddressSpace, Generation, StackFrame};
 use cfipack_format::widen::ToU64;
-use cfipack_process::{Options, ProcessModules};
+use cfipack_format::{Address, Arch};
+use cfipack_process::{CurrentModules, Options, ProcessModules};
 
 use crate::arguments::{flag, write_optional};
 use crate::cfipack_message;
 use crate::cfipack_status::{self, InvalidArgument, Refused};
 use crate::handle::{self, Opaque};
+use crate::registry::cfipack_registry_reader;
 use crate::sized_options::{SizedOptions, options};
 use crate::status::call;
 use crate::walk::{cfipack_frame, cfipack_thread, walk_in};
@@ -14,8 +19,11 @@ use crate::walk::{cfipack_frame, cfipack_thread, walk_in};
 /// The files that this process has loaded, with their tables. Any number of threads and signal handlers may walk in
 /// it, also while a thread refreshes it: neither waits for the other.
 ///
-/// A child after `fork` may use its copy, if no thread was refreshing it at the moment of the fork. Otherwise each
-/// refresh in the child returns `CFIPACK_STATUS_REFUSED`. Walks need no preparation.
+/// A child after `fork` may walk in its copy without preparation. Each refresh in the child returns
+/// `CFIPACK_STATUS_REFUSED`: a thread of the parent may hold the loader's lock at the fork, and nothing releases the lock
+/// in the child. If no other thread of the parent could be in `dlopen`, `dlclose` or `dl_iterate_phdr` then, the child
+/// may create modules of its own. Otherwise `cfipack_modules_of_process` may wait forever in the child, as `dlopen` does
+/// there.
 #[derive(Debug)]
 pub struct cfipack_process_modules(());
 
@@ -95,10 +103,12 @@ pub unsafe extern "C" fn cfipack_modules_of_process(
 
 /// Finds the files that are loaded now, and makes the tables that walks have missed. `refreshed` may be null. If
 /// nothing has changed, this takes about a microsecond. While it makes tables, other threads cannot load or unload
-/// files. Do not call it in a signal handler. Returns `CFIPACK_STATUS_REFUSED` if another thread is refreshing.
+/// files. Do not call it in a signal handler. Returns `CFIPACK_STATUS_REFUSED` if another thread is refreshing,
+/// and in a child after `fork`.
 ///
 /// Call it after each `dlopen`: until then walks end in the code of the new file. Call it after each `dlclose`, before
-/// the next `dlopen`: otherwise the new file may lie where the old file was, and walks would use the old file's rows.
+/// anything else is mapped, such as another file or generated code: otherwise it may lie where the old file was, and
+/// walks would use the old file's rows.
 /// A walk never reads memory that `dlclose` has unmapped, because tables are copies.
 ///
 /// # Safety
@@ -125,23 +135,74 @@ pub unsafe extern "C" fn cfipack_process_modules_refresh(
     })
 }
 
-/// Walks up the stack of a thread of this process as `cfipack_walk` does. Async-signal-safe, even in a handler that
-/// interrupts a refresh.
+/// The loaded files and generated code. A registered region comes first: it may lie where an unloaded file was.
+struct WithGenerated<'p> {
+    modules: CurrentModules<'p>,
+    generated: &'p Reader,
+}
+
+impl AddressSpace for WithGenerated<'_> {
+    fn arch(&self) -> Arch {
+        self.modules.arch()
+    }
+
+    /// Regions come and go during a walk, so their rows are in no cache.
+    fn generation(&self) -> Generation {
+        Generation::NONE
+    }
+
+    fn lookup(&self, pc: Address) -> Result<Option<Frame>, Error> {
+        self.generated.lookup(pc).map_or_else(|| self.modules.lookup(pc), |frame| Ok(Some(frame)))
+    }
+
+    fn is_start(&self, frame: &StackFrame) -> bool {
+        self.modules.is_start(frame)
+    }
+
+    fn is_code(&self, pc: Address) -> bool {
+        self.modules.is_code(pc) || self.generated.lookup(pc).is_some()
+    }
+
+    fn follows_call(&self, pc: Address) -> Option<bool> {
+        self.modules.follows_call(pc)
+    }
+}
+
+/// Walks up the stack of a thread of this process as `cfipack_walk` does. `generated` may be null; otherwise the walk
+/// also goes through the code that is registered there, and does not use the thread's cache. Returns
+/// `CFIPACK_STATUS_INVALID_ARGUMENT` if that registry is for another architecture than this process.
+/// Async-signal-safe, even in a handler that interrupts a refresh or a call of the registry.
 ///
 /// # Safety
-/// The conditions of `cfipack_walk`; `modules` is null or comes from `cfipack_modules_of_process`.
+/// The conditions of `cfipack_walk`; `modules` is null or comes from `cfipack_modules_of_process`; `generated` is null
+/// or a reader.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_process_modules_walk(
     modules: *const cfipack_process_modules,
+    generated: *const cfipack_registry_reader,
     thread: *const cfipack_thread,
     frames: *mut cfipack_frame,
     capacity: usize,
     count: *mut usize,
     end: *mut u32,
 ) -> cfipack_status {
-    // SAFETY: promised by the caller.
-    call(|| unsafe { walk_in(&handle::get(modules)?.current(), thread, frames, capacity, count, end) })
+    call(|| {
+        // SAFETY: promised by the caller.
+        let modules = unsafe { handle::get(modules) }?.current();
+        if generated.is_null() {
+            // SAFETY: promised by the caller.
+            return unsafe { walk_in(&modules, thread, frames, capacity, count, end) };
+        }
+        // SAFETY: promised by the caller.
+        let generated = unsafe { handle::get(generated) }?;
+        if generated.arch() != modules.arch() {
+            return Err(InvalidArgument);
+        }
+        let space = WithGenerated { modules, generated };
+        // SAFETY: promised by the caller.
+        unsafe { walk_in(&space, thread, frames, capacity, count, end) }
+    })
 }
 
 /// Frees the modules. Does nothing for null. No walk may use them any more, also not in a signal handler.

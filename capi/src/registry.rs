@@ -7,7 +7,7 @@ use cfipack_assembler::registry::{Reader, Registry};
 use cfipack_format::Address;
 
 use crate::arguments::{arch, reference, write, write_optional};
-use crate::cfipack_status::{self, NotFound};
+use crate::cfipack_status::{self, InvalidArgument, NotFound};
 use crate::handle::{self, Opaque};
 use crate::region::{cfipack_region, failure};
 use crate::status::call;
@@ -47,7 +47,8 @@ impl Opaque for cfipack_registry_reader {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_undo {
-    /// The function. The thread that removes the region calls it once, after readers can no longer find the region.
+    /// The function. The thread that removes the region calls it once, after readers can no longer find the region. It may
+    /// call any function of the registry but `cfipack_registry_free`, also while the registry is being freed.
     pub undo: Option<unsafe extern "C" fn(context: *mut c_void)>,
     /// The argument of `undo`.
     pub context: *mut c_void,
@@ -127,8 +128,16 @@ pub unsafe extern "C" fn cfipack_registry_remove(
     registry: *mut cfipack_registry,
     base: u64,
 ) -> cfipack_status {
+    let mut removed = None;
+    let remove = |registry: &mut Registry<Undo>| {
+        removed = Some(registry.remove(Address(base)).map_err(failure)?);
+        Ok(())
+    };
     // SAFETY: promised by the caller.
-    unsafe { handle::with(registry, |registry| registry.remove(Address(base)).map(drop).map_err(failure)) }
+    let status = unsafe { handle::with(registry, remove) };
+    // The `undo` may call functions of the registry, so this call no longer uses it.
+    drop(removed);
+    status
 }
 
 /// Gets the size of the memory that readers use, in bytes.
@@ -155,13 +164,24 @@ pub unsafe extern "C" fn cfipack_registry_message(registry: *const cfipack_regis
     unsafe { handle::message(registry) }
 }
 
-/// Removes all regions, calls their `undo` functions, and frees the registry. Does nothing for null. Readers find
-/// nothing from then on.
+/// Removes each region, calls its `undo`, and frees the registry last. A region that an `undo` adds is removed too. Does
+/// nothing for null. Readers find nothing from then on.
 ///
 /// # Safety
 /// `registry` is null or a registry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_registry_free(registry: *mut cfipack_registry) {
+    let first = || {
+        // SAFETY: promised by the caller. The registry is in use only until this returns.
+        let registry = unsafe { handle::get(registry.cast_const()) }.ok()?;
+        registry.regions().next().map(|(base, ..)| base.0)
+    };
+    while let Some(base) = first() {
+        // SAFETY: promised by the caller.
+        if unsafe { cfipack_registry_remove(registry, base) } != cfipack_status::Ok {
+            break;
+        }
+    }
     // SAFETY: promised by the caller.
     unsafe { handle::free(registry) };
 }
@@ -194,6 +214,9 @@ pub unsafe extern "C" fn cfipack_registry_lookup(
     out: *mut cfipack_row,
 ) -> cfipack_status {
     call(|| {
+        if out.is_null() {
+            return Err(InvalidArgument);
+        }
         // SAFETY: promised by the caller.
         let frame = unsafe { handle::get(reader) }?.lookup(Address(pc)).ok_or(NotFound)?;
         // SAFETY: promised by the caller.

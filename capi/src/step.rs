@@ -37,7 +37,7 @@ pub struct cfipack_registers {
     pub has_fp: u8,
     /// 1 if the link register is known.
     pub has_lr: u8,
-    /// Must be 0.
+    /// Must be 0. `cfipack_step` does not check it.
     pub reserved: [u8; 6],
     /// Other registers that rows of flex FDEs may name, at most 32. Null if there are none.
     pub others: *const cfipack_register,
@@ -223,6 +223,9 @@ impl OtherRegisters {
         let given = unsafe { array(registers.others, registers.num_others) }?;
         let others = self.0.get_mut(..given.len()).ok_or(InvalidArgument)?;
         for (other, given) in others.iter_mut().zip(given) {
+            if given.reserved != 0 {
+                return Err(InvalidArgument);
+            }
             other.write((Register(u16::try_from(given.reg).map_err(|_| InvalidArgument)?), given.value));
         }
         // SAFETY: all of them have been written.

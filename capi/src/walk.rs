@@ -129,6 +129,10 @@ pub(crate) unsafe fn walk_in(
     let thread = unsafe { sized_options::read(thread) }.map_err(|_| InvalidArgument)?;
     // SAFETY: promised by the caller.
     let given = unsafe { reference(thread.registers) }?;
+    let is_stack = thread.stack_end == 0 || thread.stack_start <= thread.stack_end;
+    if thread.reserved != [0; 7] || given.reserved != [0; 6] || thread.address_bits > 55 || !is_stack {
+        return Err(InvalidArgument);
+    }
     // SAFETY: promised by the caller.
     let memory = unsafe { array(thread.memory, thread.num_memory) }?;
     // SAFETY: promised by the caller.

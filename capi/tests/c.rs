@@ -250,10 +250,43 @@ fn threads_that_end_leave_room_for_others() {
     for compiler in C {
         let program = directory.join(compiler);
         let sources = ["tests/c/threads.c", "examples/profiler.c"];
-        compile(compiler, &["-std=c99"], &sources, &program, &with_static(&library));
+        compile(
+            compiler,
+            &["-std=c99", "-fno-stack-clash-protection"],
+            &sources,
+            &program,
+            &with_static(&library),
+        );
         let output = run(&mut Command::new(&program));
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("threads 300 failed 0"), "{text}");
+    }
+}
+
+/// Code with CFI is not taken for the program's entry. gcc keeps the order of the source.
+#[test]
+#[ignore = "needs gcc"]
+fn walks_go_through_functions_beside_the_entry() {
+    let (directory, library) = (directory("entry"), static_library());
+    need(&C[..1]);
+    let program = directory.join("entry");
+    let entry = ["-nostartfiles", "-no-pie", "-fno-toplevel-reorder", "-Wl,-e,program_entry"];
+    let options = [&["-std=c99"], &entry[..]].concat();
+    let sources = ["tests/c/entry.c", "examples/profiler.c"];
+    compile(C[0], &options, &sources, &program, &with_static(&library));
+    run(&mut Command::new(&program));
+}
+
+/// Walks go through generated code with a registry's rows, and say that they cannot without.
+#[test]
+#[ignore = "needs gcc and clang"]
+fn walks_go_through_generated_code() {
+    let (directory, library) = (directory("generated"), static_library());
+    need(&C);
+    for compiler in C {
+        let program = directory.join(compiler);
+        compile(compiler, &["-std=c99"], &["tests/c/generated.c"], &program, &with_static(&library));
+        run(&mut Command::new(&program));
     }
 }
 

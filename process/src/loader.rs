@@ -160,6 +160,12 @@ pub(crate) fn each_file<F: FnMut(&LoadedFile<'_>) -> ControlFlow<()>>(visit: F) 
     }
 }
 
+/// Returns the number of this process.
+pub(crate) fn process() -> c_int {
+    // SAFETY: no conditions.
+    unsafe { getpid() }
+}
+
 /// Returns the address of the program's first instruction, or 0 if the kernel does not say.
 pub(crate) fn entry() -> u64 {
     // SAFETY: no conditions.
@@ -175,7 +181,7 @@ pub(crate) fn read(address: u64, out: &mut [u8]) -> bool {
     unsafe {
         let errno = __errno_location();
         let before = *errno;
-        let copied = process_vm_readv(getpid(), &raw const local, 1, &raw const remote, 1, 0);
+        let copied = process_vm_readv(process(), &raw const local, 1, &raw const remote, 1, 0);
         *errno = before;
         usize::try_from(copied) == Ok(out.len())
     }

@@ -1,5 +1,6 @@
 //! The modules of this process, and their refresh.
 
+use core::ffi::c_int;
 use core::fmt;
 use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ use crate::slots::{Current, Slots};
 use crate::space::{Contents, CurrentModules, File, Snapshot};
 use crate::table::{Source, Table};
 
-/// No function at a program's entry is longer. This is used only if no table has the function.
+/// No function at a program's entry is longer. This is used only if the program's table does not have the function.
 const LONGEST_ENTRY: u64 = 64;
 
 /// Options of [`ProcessModules`].
@@ -52,13 +53,13 @@ impl Default for Options {
     }
 }
 
-/// Another thread is refreshing the modules.
+/// Another thread is refreshing the modules, or another process has created them: this process is a child after `fork`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy;
 
 impl fmt::Display for Busy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("another thread is refreshing the modules")
+        f.write_str("another thread is refreshing the modules, or another process has created them")
     }
 }
 
@@ -94,16 +95,21 @@ pub struct Refreshed {
 ///
 /// # Generated code
 /// Code that the loader does not know is in no module, and walks end there. A runtime with generated code implements
-/// [`AddressSpace`](cfipack_decoder::walk::AddressSpace) with [`CurrentModules`] and its own code.
+/// [`AddressSpace`](cfipack_decoder::walk::AddressSpace) with [`CurrentModules`] and its own code. Refresh after a
+/// `dlclose` before you map generated code, too: it may lie where the file was.
 ///
 /// # Forks
-/// A child after `fork` may use its copy, if no thread was refreshing when the process forked. Otherwise every refresh
-/// in the child returns [`Busy`]. Walks need no preparation.
+/// A child after `fork` may walk in its copy without preparation. Every refresh in the child returns [`Busy`]: a thread
+/// of the parent may hold the loader's lock at the fork, and nothing releases the lock in the child. If no other thread
+/// of the parent could be in `dlopen`, `dlclose` or `dl_iterate_phdr` then, the child may create modules of its own.
+/// Otherwise [`ProcessModules::new`] may wait forever in the child, as `dlopen` does there.
 pub struct ProcessModules {
     current: Current<Snapshot>,
     writer: Mutex<Writer>,
     options: Options,
     memory: Arc<AtomicUsize>,
+    /// The process that created the modules.
+    process: c_int,
 }
 
 struct Writer {
@@ -118,7 +124,7 @@ impl ProcessModules {
         let nothing = Snapshot { generation: Generation::NONE, code: Vec::new(), start: 0..0 };
         let (current, slots) = Slots::new(nothing);
         let writer = Mutex::new(Writer { slots, changes: None });
-        let modules = Self { current, writer, options, memory: Arc::default() };
+        let modules = Self { current, writer, options, memory: Arc::default(), process: loader::process() };
         // No other thread knows the modules, so none is refreshing.
         let _ = modules.refresh();
         modules
@@ -136,8 +142,11 @@ impl ProcessModules {
     /// threads cannot load or unload files. Do not call this function in a signal handler.
     ///
     /// # Errors
-    /// Another thread is refreshing.
+    /// Another thread is refreshing, or this process is a child after `fork`.
     pub fn refresh(&self) -> Result<Refreshed, Busy> {
+        if loader::process() != self.process {
+            return Err(Busy);
+        }
         let mut writer = match self.writer.try_lock() {
             Ok(writer) => writer,
             Err(TryLockError::Poisoned(writer)) => writer.into_inner(),
@@ -239,14 +248,17 @@ impl ProcessModules {
     }
 }
 
-/// Returns the code where the first thread starts, unless a table has a row there.
+/// Returns the code where the first thread starts, up to the next function in the program's table. It is empty if this
+/// table has a row there, or if there is no table: then nothing says where the function ends.
 fn start(code: &[(Range<u64>, Arc<File>)]) -> Range<u64> {
     let entry = loader::entry();
     let file = code.iter().find(|(range, _)| range.contains(&entry)).map(|(_, file)| file);
-    match file.map(|file| &file.contents) {
-        Some(Contents::Made(table, _)) if matches!(table.lookup(Address(entry)), Ok(Some(_))) => 0..0,
-        _ => entry..entry.saturating_add(LONGEST_ENTRY),
+    let Some(Contents::Made(table, _)) = file.map(|file| &file.contents) else { return 0..0 };
+    if !matches!(table.lookup(Address(entry)), Ok(None)) {
+        return 0..0;
     }
+    let longest = entry.saturating_add(LONGEST_ENTRY);
+    entry..table.next_function(entry).map_or(longest, |next| next.min(longest))
 }
 
 impl fmt::Debug for ProcessModules {

@@ -43,7 +43,7 @@ pub(crate) struct Snapshot {
     /// The ranges of code in ascending order, each with its file.
     pub(crate) code: Vec<(Range<u64>, Arc<File>)>,
     /// The code where the first thread starts. It is empty if a table has a row there, because then this row ends the
-    /// stack.
+    /// stack, and if the program has no table.
     pub(crate) start: Range<u64>,
 }
 

@@ -155,6 +155,27 @@ fn tables_stay_within_their_memory() {
     }
 }
 
+/// In a child after `fork`, another thread of the parent may hold the loader's lock forever. Walks do not need it.
+#[test]
+fn a_child_walks_and_does_not_refresh() {
+    // No other test holds a lock at the fork.
+    let _files = FILES.write().unwrap();
+    let modules = ProcessModules::new(Options::new().with_all_files(true));
+    // SAFETY: the child only compares, takes samples, and ends.
+    let status = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let is_complete = sample(&modules).end == Some(End::Outermost);
+            libc::_exit(c_int::from(is_complete) + 2 * c_int::from(modules.refresh().is_err()));
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        status
+    };
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 3, "{status:#x}");
+    assert!(modules.refresh().is_ok());
+}
+
 /// A walk keeps the modules that it started with, and their memory is counted until the walk ends.
 #[test]
 fn a_refresh_does_not_wait_for_a_walk() {

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned calls, failures;
+static unsigned calls, failures, uses;
+static struct cfipack_registry *used;
 
 #define REFUSED(call)                                                                                                   \
     do {                                                                                                                \
@@ -45,9 +46,11 @@ static const uint8_t eh_frame[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0
 static void walking(void) {
     struct cfipack_sframe table;
     struct cfipack_module module = {0}, pair[2];
+    const struct cfipack_range descending[2] = {{0x1008, 0x100c}, {0x1000, 0x1004}}, backwards[1] = {{0x1004, 0x1000}};
     struct cfipack_modules space, garbage;
     struct cfipack_cache cache;
     struct cfipack_registers registers = {0};
+    const struct cfipack_register other = {3, 1, 0};
     struct cfipack_memory memory = {0};
     struct cfipack_thread thread = {0};
     struct cfipack_frame frames[4];
@@ -69,6 +72,12 @@ static void walking(void) {
     pair[0] = pair[1] = module;
     REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, pair, 2));
     pair[0].num_starts = 1;
+    REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, pair, 1));
+    pair[0].starts = backwards;
+    REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, pair, 1));
+    pair[0].num_starts = 0;
+    pair[0].switches = descending;
+    pair[0].num_switches = 2;
     REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, pair, 1));
     pair[1].table = (const struct cfipack_sframe *)(const void *)&garbage;
     REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, &pair[1], 1));
@@ -105,6 +114,26 @@ static void walking(void) {
     thread.no_frame_pointers = 2;
     REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
     thread.no_frame_pointers = 0;
+    thread.size = sizeof thread - 7;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    thread.size = sizeof thread;
+    thread.reserved[6] = 1;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    thread.reserved[6] = 0;
+    thread.address_bits = 56;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    thread.address_bits = 0;
+    thread.stack_start = 0x9000;
+    thread.stack_end = 0x8000;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    thread.stack_start = thread.stack_end = 0;
+    registers.reserved[5] = 1;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    registers.reserved[5] = 0;
+    registers.others = &other;
+    registers.num_others = 1;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    registers.num_others = 0;
     thread.cache = (struct cfipack_cache *)(void *)&garbage;
     REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
     thread.cache = &cache;
@@ -130,6 +159,8 @@ static void loaded(void) {
     struct cfipack_process_options options = {0};
     struct cfipack_process_modules *modules = NULL;
     struct cfipack_refreshed refreshed;
+    struct cfipack_registry *registry = NULL;
+    struct cfipack_registry_reader *reader = NULL;
     struct cfipack_registers registers = {0};
     struct cfipack_thread thread = {0};
     struct cfipack_frame frames[4];
@@ -155,13 +186,18 @@ static void loaded(void) {
     DONE(cfipack_modules_of_process(&modules, NULL, NULL));
     REFUSED(cfipack_process_modules_refresh(NULL, &refreshed));
     DONE(cfipack_process_modules_refresh(modules, NULL));
-    REFUSED(cfipack_process_modules_walk(NULL, &thread, frames, 4, &count, &end));
-    REFUSED(cfipack_process_modules_walk(modules, &thread, frames, 4, &count, &end));
+    REFUSED(cfipack_process_modules_walk(NULL, NULL, &thread, frames, 4, &count, &end));
+    REFUSED(cfipack_process_modules_walk(modules, NULL, &thread, frames, 4, &count, &end));
     thread.size = sizeof thread;
     thread.registers = &registers;
-    REFUSED(cfipack_process_modules_walk(modules, &thread, NULL, 4, &count, &end));
-    DONE(cfipack_process_modules_walk(modules, &thread, frames, 4, &count, &end));
+    REFUSED(cfipack_process_modules_walk(modules, NULL, &thread, NULL, 4, &count, &end));
+    DONE(cfipack_process_modules_walk(modules, NULL, &thread, frames, 4, &count, &end));
     failures += count != 1 || end != CFIPACK_END_NO_ROW;
+    DONE(cfipack_registry_new(&registry, CFIPACK_ARCH_S390X, NULL));
+    DONE(cfipack_registry_reader_new(&reader, registry));
+    REFUSED(cfipack_process_modules_walk(modules, reader, &thread, frames, 4, &count, &end));
+    cfipack_registry_free(registry);
+    cfipack_registry_reader_free(reader);
     cfipack_process_modules_free(modules);
     cfipack_process_modules_free(NULL);
 }
@@ -395,6 +431,44 @@ static void count(void *context) {
     ++*(int *)context;
 }
 
+/* Uses the registry that is being freed: removes the next region, and then adds it again. */
+static void use(void *context) {
+    static const struct cfipack_undo again = {use, NULL};
+    struct cfipack_region *region = NULL;
+    size_t size = 0;
+    (void)context;
+    DONE(cfipack_registry_get_memory_size(used, &size));
+    if (++uses != 1)
+        return;
+    DONE(cfipack_registry_remove(used, 0x20000));
+    failures += uses != 2;
+    DONE(cfipack_region_new(&region, CFIPACK_ARCH_AMD64, 0x20000, 64, NULL));
+    DONE(cfipack_registry_add(used, region, &again, NULL));
+    cfipack_region_free(region);
+}
+
+/* An undo may use its registry, in each call that removes a region. */
+static void undoing(void) {
+    const struct cfipack_undo undo = {use, NULL};
+    struct cfipack_region *region = NULL;
+    uint64_t base;
+    int is_removed;
+
+    for (is_removed = 0; is_removed < 2; is_removed++) {
+        uses = 0;
+        DONE(cfipack_registry_new(&used, CFIPACK_ARCH_AMD64, NULL));
+        for (base = 0x10000; base <= 0x30000; base += 0x10000) {
+            DONE(cfipack_region_new(&region, CFIPACK_ARCH_AMD64, base, 64, NULL));
+            DONE(cfipack_registry_add(used, region, &undo, NULL));
+            cfipack_region_free(region);
+        }
+        if (is_removed)
+            DONE(cfipack_registry_remove(used, 0x10000));
+        cfipack_registry_free(used);
+        failures += uses != 4;
+    }
+}
+
 static void other_handles(void) {
     struct cfipack_unwind_builder *builder = NULL;
     struct cfipack_unwind_section *unwind = NULL;
@@ -504,6 +578,7 @@ static void other_handles(void) {
     REFUSED(cfipack_registry_lookup(NULL, 0x1000, &row));
     REFUSED(cfipack_registry_lookup(reader, 0, &row));
     REFUSED(cfipack_registry_lookup(reader, 0x10008, NULL));
+    failures += cfipack_registry_lookup(reader, 0, NULL) != CFIPACK_STATUS_INVALID_ARGUMENT;
     DONE(cfipack_registry_lookup(reader, 0x10008, &row));
     REFUSED(cfipack_registry_remove(registry, 1));
     REFUSED(cfipack_registry_get_memory_size(registry, NULL));
@@ -556,6 +631,7 @@ int main(void) {
     walking();
     loaded();
     linking();
+    undoing();
     other_handles();
     printf("calls %u failures %u\n", calls, failures);
     return failures != 0;

@@ -1,0 +1,65 @@
+/* The program's entry has no CFI, and functions with CFI follow it directly. Walks go through these functions to the
+ * entry, as libgcc's backtraces do. */
+#define _GNU_SOURCE
+#include "profiler.h"
+
+#include <execinfo.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST = 64 };
+
+void program_main(long *arguments);
+int outer(int number);
+extern int __libc_start_main(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
+
+__asm__(".text\n.globl program_entry\n.type program_entry,@function\n"
+        "program_entry: xor %ebp,%ebp\n mov %rsp,%rdi\n and $-16,%rsp\n call program_main\n hlt\n"
+        ".size program_entry,.-program_entry\n");
+
+static void *theirs[MOST];
+static int num_theirs;
+static struct profiler_sample sample;
+
+__attribute__((noinline)) static int inner(int number) {
+    return raise(SIGPROF) + number;
+}
+
+__attribute__((noinline)) int outer(int number) {
+    return inner(number + 1) + 1;
+}
+
+static void on_signal(int number, siginfo_t *info, void *context) {
+    (void)number;
+    (void)info;
+    profiler_walk(context, &sample);
+    num_theirs = backtrace(theirs, MOST);
+}
+
+static int run(int count, char **arguments, char **environment) {
+    struct sigaction action;
+    size_t ours = 0;
+    int at = 0, round;
+    (void)count;
+    (void)arguments;
+    (void)environment;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGPROF, &action, NULL);
+    if (profiler_enter_thread() != 0 || profiler_find_tables() < 2)
+        return 2;
+    for (round = 0; round < 2; round++)
+        outer(round);
+    while (at < num_theirs && (uint64_t)theirs[at] != sample.frames[0].pc)
+        at++;
+    while (ours < sample.depth && at < num_theirs && (uint64_t)theirs[at] == sample.frames[ours].pc)
+        at++, ours++;
+    printf("frames %zu, theirs left %d, end: %s\n", ours, num_theirs - at, cfipack_end_text(sample.end));
+    return ours != sample.depth || at != num_theirs || sample.end != CFIPACK_END_START;
+}
+
+void program_main(long *arguments) {
+    __libc_start_main(run, (int)arguments[0], (char **)(arguments + 1), NULL, NULL, NULL, arguments);
+}
