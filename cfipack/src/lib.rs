@@ -15,8 +15,8 @@
 //! # A linker
 //! A [merger](linker::sframe::Merger) takes the tables and the call frame information of all objects and
 //! becomes a section. The size of the section is exact before the code has addresses. `write` encodes the
-//! starts when they are known, and again after a relayout. The example [`linker.rs`] links three objects with
-//! a dead function, and writes the table at two layouts. The page [For linkers] describes keys, dead
+//! starts when they are known, and again after a relayout. The example [`link_objects`] reads real objects on
+//! rayon's threads, and writes the table at two layouts. The page [For linkers] describes keys, dead
 //! functions, relocations, shards, pools and relayout. A linker needs
 //! `default-features = false, features = ["linker"]`, which depends on bitflags alone.
 //!
@@ -42,7 +42,7 @@
 //! [`convert.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/convert.rs
 //! [`jit`]: https://docs.rs/crate/cfipack/latest/source/examples/jit/
 //! [For JITs]: for_jits
-//! [`linker.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/linker.rs
+//! [`link_objects`]: https://docs.rs/crate/cfipack/latest/source/examples/link_objects/
 //! [`unwind.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/unwind.rs
 //! [For linkers]: for_linkers
 //! [For assemblers]: for_assemblers

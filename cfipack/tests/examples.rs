@@ -49,16 +49,6 @@ fn convert_reports_usage() {
     assert!(!output.status.success());
 }
 
-/// The three objects have functions at equal offsets, and one is dead. Six remain, at two layouts.
-#[test]
-fn linker_writes_two_layouts_that_verify() {
-    let output = example("linker").output().unwrap();
-    let printed = succeeded(&output);
-    assert!(printed.starts_with("6 functions, "), "{printed}");
-    assert!(printed.contains(": 2 copied, 2 of version 2, 2 from CFI, 1 dead"), "{printed}");
-    assert_eq!(printed.matches(": verified").count(), 2, "{printed}");
-}
-
 /// The functions of the child are in the order of their calls, and the stack ends at the process's entry.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

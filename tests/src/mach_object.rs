@@ -64,8 +64,8 @@ struct Writer<'a> {
     personalities: Vec<SymbolId>,
 }
 
-/// Makes a random object.
-pub fn random(random: &mut Random, arch: Arch, mix: Mix) -> Vec<u8> {
+/// Makes a random object. Its functions are `f` or `drop`, `name` and a number; each object of a link needs its own name.
+pub fn random(random: &mut Random, arch: Arch, mix: Mix, name: &str) -> Vec<u8> {
     let mut object = empty(arch);
     object.set_subsections_via_symbols();
     let section = |object: &mut Object<'static>, segment: &str, name: &str, kind| {
@@ -85,7 +85,7 @@ pub fn random(random: &mut Random, arch: Arch, mix: Mix) -> Vec<u8> {
     });
     let personalities = personalities.collect();
     let mut writer = Writer { object, random, mix, arch, text, rows, lsdas, cfi, personalities };
-    let functions = writer.functions();
+    let functions = writer.functions(name);
     writer.unwind(&functions);
     writer.object.write().unwrap()
 }
@@ -101,7 +101,7 @@ fn symbol(name: &str, section: SymbolSection, value: u64, kind: SymbolKind) -> S
 
 impl Writer<'_> {
     /// Adds the code. Returns symbol and size of every function.
-    fn functions(&mut self) -> Vec<(SymbolId, u32)> {
+    fn functions(&mut self, name: &str) -> Vec<(SymbolId, u32)> {
         let count = self.mix.functions;
         let gaps: Vec<_> = (0..self.mix.gaps).map(|_| self.random.below(count as u64) as usize).collect();
         let mut functions = Vec::new();
@@ -112,7 +112,9 @@ impl Writer<'_> {
             }
             let start = self.object.append_section_data(self.text, &vec![0x90; size], 4);
             let section = SymbolSection::Section(self.text);
-            let id = self.object.add_symbol(symbol(&format!("f{number}"), section, start, SymbolKind::Text));
+            let kept = if self.random.chance(20) { "drop" } else { "f" };
+            let name = format!("{kept}{name}{number}");
+            let id = self.object.add_symbol(symbol(&name, section, start, SymbolKind::Text));
             functions.push((id, size as u32));
         }
         functions

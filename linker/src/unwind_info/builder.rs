@@ -60,6 +60,9 @@ impl Builder {
     /// Adds code that may have no unwind information, for example the code of a symbol. Without this call, the entry
     /// of the function before it would also cover this code. If an object describes the function, the object's
     /// description counts. ld64.lld does this for every symbol that is defined in code.
+    ///
+    /// With a length of 0, a symbol inside a described function adds nothing: a label, or an alternative entry. In the
+    /// layouts of linkers it ends the function's entry, as there.
     pub fn push_code(&mut self, function: Key, length: u32) {
         self.ranges.push(Range::without_information(function, length));
     }

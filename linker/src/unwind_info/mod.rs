@@ -75,6 +75,7 @@
 //! | a row with a compact encoding | the row counts; the function's FDE is not needed ([`Section::fdes`]) |
 //! | a row in DWARF mode, or no row | the function's FDE counts |
 //! | a row in DWARF mode, no FDE | an entry without unwind information, and [`Warning::NoFde`] |
+//! | a symbol of [`Builder::push_code`] inside a described function | no entry in layout `Small`; in the layouts of linkers it ends the function's entry |
 //! | a dead function ([`Resolve::function`] returns `None`) | no entry |
 //! | several objects describe one key | the first object counts |
 //! | several keys have one address | the first key that has unwind information and is not empty |

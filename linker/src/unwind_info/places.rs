@@ -8,6 +8,7 @@ use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding};
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{ImageOffset, Key, LsdaKey};
 
+use super::range::Range;
 use super::{Fde, Section, Warning};
 
 /// The places of functions, LSDAs and FDEs in the output. A linker implements this trait once it has laid out its
@@ -45,12 +46,35 @@ impl<'a, A: Addresses> FinalPlaces<'a, A> {
             }
             at
         });
-        let functions = functions.collect();
+        let mut functions: Vec<_> = functions.collect();
+        if section.layout == encoder::Layout::Small {
+            omit_symbols_inside(&section.ranges, &mut functions);
+        }
         Self { section, addresses, functions, warnings: RefCell::new(warnings) }
     }
 
     pub(super) fn into_warnings(self) -> Vec<Warning> {
         self.warnings.into_inner()
+    }
+}
+
+/// Omits symbols inside described functions: labels and alternative entries. An entry for such a symbol would end the
+/// function's own entry.
+fn omit_symbols_inside(ranges: &[Range], functions: &mut [Option<ImageOffset>]) {
+    let is_symbol = |range: &Range| !range.has_information() && range.length == 0;
+    if !ranges.iter().any(is_symbol) {
+        return;
+    }
+    let placed = ranges.iter().zip(&*functions);
+    let described = placed.filter(|(range, at)| range.has_information() && at.is_some());
+    let mut described: Vec<_> =
+        described.map(|(range, at)| (*at, at.map(|at| at.0.saturating_add(range.length)))).collect();
+    described.sort_unstable();
+    for (range, at) in ranges.iter().zip(functions) {
+        let before = described.partition_point(|function| function.0 < *at);
+        if is_symbol(range) && before > 0 && *at < described[before - 1].1.map(ImageOffset) {
+            *at = None;
+        }
     }
 }
 

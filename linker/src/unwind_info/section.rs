@@ -20,6 +20,7 @@ use super::{Fde, Table, Warning};
 #[derive(Clone, Debug)]
 pub struct Section {
     pub(super) arch: Arch,
+    pub(super) layout: encoder::Layout,
     /// One range per function.
     pub(super) ranges: Vec<Range>,
     /// In these entries, a function's key is its index in `ranges`, and a personality's number is its index in
@@ -46,7 +47,14 @@ impl Section {
             let entry = encoder::Entry::new(Key(at), range.length, range.encoding);
             entries.push(encoder::Entry { personality, lsda: range.lsda, ..entry });
         }
-        Self { arch, ranges, entries: entries.finish(), personalities: keys, warnings }
+        Self {
+            arch,
+            layout: options.layout,
+            ranges,
+            entries: entries.finish(),
+            personalities: keys,
+            warnings,
+        }
     }
 
     /// Returns warnings about parts of the objects that the table cannot hold as given.

@@ -114,6 +114,22 @@ fn an_empty_function_hides_none() {
     assert_eq!(entries, [(0x110, 0x0201_0000), (0x120, NOTHING)]);
 }
 
+/// A label or an alternative entry is no hole, unless the bytes are those of ld64.lld.
+#[test]
+fn a_symbol_inside_a_function_is_no_hole() {
+    for (layout, end) in [(Layout::Small, 0x120), (Layout::Lld, 0x118)] {
+        let mut object = Unlinked::new(0);
+        object.row(0x110, 0x10, 0x0201_0000, 0, 0);
+        let mut builder = builder(layout);
+        object.push(&mut builder);
+        for symbol in [0x108, 0x118, 0x120] {
+            builder.push_code(key(0, symbol), 0);
+        }
+        let (entries, _) = table(&builder.finish(), &Moved::default());
+        assert_eq!(entries, [(0x108, NOTHING), (0x110, 0x0201_0000), (end, NOTHING)]);
+    }
+}
+
 #[test]
 fn which_of_several_rows_counts() {
     let mut object = Unlinked::new(0);

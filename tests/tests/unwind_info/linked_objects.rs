@@ -68,23 +68,96 @@ fn meaning(bytes: &[u8]) -> BTreeMap<u32, (Encoding, Option<ImageOffset>, Option
     section.entries().map(entry).collect()
 }
 
-/// Links random objects with `link`, which returns image and map, and compares the tables.
-fn compare_random(what: &str, link: impl Fn(Arch, &[u8]) -> (Vec<u8>, String)) {
-    let (seed, count) = cases(what, 60);
-    let mut random = Random::new(seed);
-    for number in 0..count {
+/// A random link: objects, options of the linker, and an order file, which the options may name.
+struct RandomLink {
+    arch: Arch,
+    objects: Vec<(String, Vec<u8>)>,
+    options: Vec<&'static str>,
+    order: String,
+}
+
+impl RandomLink {
+    fn new(random: &mut Random) -> Self {
         let arch = random.pick(&[Arch::Amd64, Arch::Aarch64]);
-        let limit = random.pick(&[3, 600, 5000]);
-        let mix = Mix::random(&mut random, limit);
-        let object = mach_object::random(&mut random, arch, mix);
-        let (image, map) = link(arch, &object);
-        let mut link = Link::new(&[&object], &image, &map);
-        let (ours, _) = in_layout(&mut link, Layout::Lld);
-        let theirs = link.table();
-        assert!(ours == theirs, "object {number}, {arch:?}, {mix:?}: {}", difference(&ours, &theirs));
-        let (small, _) = in_layout(&mut link, Layout::Small);
-        assert!(small.len() <= ours.len(), "object {number}: {} bytes, lld {}", small.len(), ours.len());
+        let count = random.pick(&[1, 1, 2, 5]);
+        let limit = random.pick(&[3, 600, 5000]) / count;
+        let objects = ["a", "b", "c", "d", "e"][..count as usize].iter().map(|name| {
+            let mix = Mix::random(random, limit.max(2));
+            (format!("{name}.o"), mach_object::random(random, arch, mix, name))
+        });
+        let objects = objects.collect();
+        let mut options = Vec::new();
+        if random.chance(40) {
+            options.extend(["-dead_strip", "-exported_symbol", "_f*"]);
+        }
+        if random.chance(30) {
+            options.push("--icf=all");
+        }
+        // Some of the names are in no object.
+        let names = random.pick(&[0, 0, 5, 60]);
+        let names = (0..names).map(|_| {
+            let [kept, name] = [&["f", "drop"][..], &["a", "b", "c"]].map(|parts| random.pick(parts));
+            format!("_{kept}{name}{}\n", random.below(limit + 1))
+        });
+        let order: String = names.collect();
+        if !order.is_empty() {
+            options.extend(["-order_file", "order"]);
+        }
+        Self { arch, objects, options, order }
     }
+
+    /// Returns the names and contents of all files that the linker reads.
+    fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let objects = self.objects.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+        objects.chain([("order", self.order.as_bytes())])
+    }
+
+    fn arguments(&self) -> Vec<&str> {
+        let objects: Vec<_> = self.objects.iter().map(|(name, _)| name.as_str()).collect();
+        arguments(self.arch, &self.options, &objects)
+    }
+}
+
+/// Makes random links with `link`, which returns image and map, and compares the tables.
+fn compare_random(what: &str, count: usize, link: impl Fn(&RandomLink) -> (Vec<u8>, String)) {
+    let (seed, count) = cases(what, count);
+    let mut random = Random::new(seed);
+    let (mut with, mut entries, mut sizes) = ([0; 4], 0, [0; 2]);
+    for number in 0..count {
+        let case = RandomLink::new(&mut random);
+        let (image, map) = link(&case);
+        let objects: Vec<_> = case.objects.iter().map(|(_, bytes)| bytes.as_slice()).collect();
+        let mut link = Link::new(&objects, &image, &map);
+        let (ours, section) = in_layout(&mut link, Layout::Lld);
+        let theirs = link.table();
+        let case = format!("link {number}, {:?}, {} objects, {:?}", case.arch, objects.len(), case.options);
+        assert!(is_same(&ours, &theirs, &case), "{case}: {}", difference(&ours, &theirs));
+        let (small, _) = in_layout(&mut link, Layout::Small);
+        assert!(small.len() <= ours.len(), "{case}: {} bytes, lld {}", small.len(), ours.len());
+        let features = ["-dead_strip", "--icf=all", "-order_file"].map(|option| case.contains(option));
+        for (sum, has) in with.iter_mut().zip(features.into_iter().chain([section.personalities().len() > 1]))
+        {
+            *sum += u32::from(has);
+        }
+        if !ours.is_empty() {
+            entries += decoder::Section::parse(&ours).unwrap().entries().count();
+        }
+        sizes = [sizes[0] + small.len(), sizes[1] + theirs.len()];
+    }
+    let [stripped, folded, ordered, personalities] = with;
+    println!(
+        "{count} links: {stripped} stripped, {folded} folded, {ordered} ordered, {personalities} with several \
+         personalities; {entries} entries; [small, lld] {sizes:?} bytes"
+    );
+}
+
+/// Returns whether two tables have the same bytes. If LSDAs are folded, lld's records in DWARF mode lead anywhere. No
+/// reader follows them.
+fn is_same(ours: &[u8], theirs: &[u8], case: &str) -> bool {
+    if case.contains("--icf=all") {
+        return without_dead_lsdas(ours) == without_dead_lsdas(theirs);
+    }
+    ours == theirs
 }
 
 /// Returns the lld of the Rust toolchain, in its directory `gcc-ld`.
@@ -107,31 +180,28 @@ fn toolchain_lld() -> PathBuf {
 }
 
 #[test]
-fn random_objects_through_the_toolchains_lld() {
+fn random_links_through_the_toolchains_lld() {
     let lld = toolchain_lld();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("toolchain-lld");
     fs::create_dir_all(&directory).unwrap();
-    compare_random(
-        "the linker's __unwind_info of random objects, against the toolchain's",
-        |arch, object| {
-            fs::write(directory.join("f.o"), object).unwrap();
-            let mut command = Command::new(&lld);
-            let output =
-                command.args(arguments(arch, &[], &["f.o"])).current_dir(&directory).output().unwrap();
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let [image, map] = ["f.dylib", "f.map"].map(|name| fs::read(directory.join(name)).unwrap());
-            (image, String::from_utf8(map).unwrap())
-        },
-    );
+    compare_random("the linker's __unwind_info of random links, against the toolchain's", 60, |case| {
+        case.files().for_each(|(name, bytes)| fs::write(directory.join(name), bytes).unwrap());
+        let mut command = Command::new(&lld);
+        let output = command.args(case.arguments()).current_dir(&directory).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let [image, map] = ["f.dylib", "f.map"].map(|name| fs::read(directory.join(name)).unwrap());
+        (image, String::from_utf8(map).unwrap())
+    });
 }
 
 #[test]
 #[ignore = "needs the reference tools"]
-fn random_objects_through_lld() {
+fn random_links_through_lld() {
     let tools = Tools::find();
-    compare_random("the linker's __unwind_info of random objects, against ld64.lld 23", |arch, object| {
-        tools.write("f.o", object);
-        link(&tools, arch, &[], &["f.o"])
+    compare_random("the linker's __unwind_info of random links, against ld64.lld 23", 300, |case| {
+        case.files().for_each(|(name, bytes)| tools.write(name, bytes));
+        let objects: Vec<_> = case.objects.iter().map(|(name, _)| name.as_str()).collect();
+        link(&tools, case.arch, &case.options, &objects)
     });
 }
 
@@ -180,13 +250,7 @@ fn programs_through_lld() {
         let (ours, section) = in_layout(&mut link, Layout::Lld);
         let theirs = link.table();
         let case = format!("link {number}: {clang:?} {options:?}");
-        let is_same = if options.contains(&"--icf=all") {
-            // If LSDAs are folded, lld's records in DWARF mode lead anywhere. No reader follows them.
-            without_dead_lsdas(&ours) == without_dead_lsdas(&theirs)
-        } else {
-            ours == theirs
-        };
-        assert!(is_same, "{case}: {}", difference(&ours, &theirs));
+        assert!(is_same(&ours, &theirs, &case), "{case}: {}", difference(&ours, &theirs));
         totals[0] += decoder::Section::parse(&ours).unwrap().entries().count();
         totals[1] += section.fdes().count();
         totals[2] += usize::from(!options.is_empty());
