@@ -918,8 +918,11 @@ typedef struct cfipack_refreshed {
     uint64_t memory;
     /* 1 if files were loaded or unloaded, or tables were made, since the last refresh. */
     uint8_t is_changed;
+    /* 1 if files were unloaded since the last refresh. Walks that began before this refresh may have used rows of an
+     * unloaded file for another file at its place, and nothing else says so: discard these walks. */
+    uint8_t has_unloaded;
     /* Always 0. */
-    uint8_t reserved[7];
+    uint8_t reserved[6];
 } cfipack_refreshed;
 
 /* A CFI directive, as in assembler source. A function starts with the default rules of its architecture. */

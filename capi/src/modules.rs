@@ -1,7 +1,7 @@
 //! The code of a process, and its tables.
 
 use cfipack_decoder::sframe::{Error, Frame};
-use cfipack_decoder::walk::{AddressSpace, Generation, StackFrame, ends_with_call};
+use cfipack_decoder::walk::{AddressSpace, Generation, StackFrame, ends_with_call, find_by_range};
 use cfipack_format::{Address, Arch};
 
 use crate::arguments::{arch, array};
@@ -77,9 +77,7 @@ impl Memory for cfipack_modules {
 
 impl Space {
     fn find(&self, pc: u64) -> Option<&cfipack_module> {
-        let after = self.modules.partition_point(|module| module.start <= pc);
-        let module = self.modules.get(after.checked_sub(1)?)?;
-        (pc < module.end).then_some(module)
+        find_by_range(self.modules, Address(pc), |module| module.start..module.end)
     }
 }
 
@@ -90,9 +88,7 @@ impl Space {
 unsafe fn is_in(ranges: *const cfipack_range, len: usize, pc: u64) -> bool {
     // SAFETY: promised by the caller.
     let ranges = unsafe { array(ranges, len) }.unwrap_or_default();
-    let after = ranges.partition_point(|range| range.start <= pc);
-    let Some(last) = after.checked_sub(1).and_then(|at| ranges.get(at)) else { return false };
-    pc < last.end
+    find_by_range(ranges, Address(pc), |range| range.start..range.end).is_some()
 }
 
 impl AddressSpace for Space {

@@ -79,8 +79,11 @@ pub struct cfipack_refreshed {
     pub memory: u64,
     /// 1 if files were loaded or unloaded, or tables were made, since the last refresh.
     pub is_changed: u8,
+    /// 1 if files were unloaded since the last refresh. Walks that began before this refresh may have used rows of an
+    /// unloaded file for another file at its place, and nothing else says so: discard these walks.
+    pub has_unloaded: u8,
     /// Always 0.
-    pub reserved: [u8; 7],
+    pub reserved: [u8; 6],
 }
 
 /// Finds the files that this process has loaded, by `dl_iterate_phdr`. A file with a `.sframe` in memory has this
@@ -128,7 +131,8 @@ pub unsafe extern "C" fn cfipack_process_modules_refresh(
             too_large: found.too_large.to_u64(),
             memory: found.memory.to_u64(),
             is_changed: found.is_changed.into(),
-            reserved: [0; 7],
+            has_unloaded: found.has_unloaded.into(),
+            reserved: [0; 6],
         };
         // SAFETY: promised by the caller.
         unsafe { write_optional(refreshed, found) }

@@ -1,70 +1,15 @@
 //! Asks the dynamic loader for the loaded files, and reads the memory of this process.
 
-use core::ffi::{c_char, c_int, c_ulong, c_void};
 use core::mem::offset_of;
 use core::ops::{ControlFlow, Range};
 use core::slice;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use cfipack_format::widen::ToU64;
+use libc::{AT_ENTRY, Elf64_Phdr, PF_R, PF_X, PT_LOAD, c_int, c_void, dl_iterate_phdr, dl_phdr_info, iovec};
 
-const PT_LOAD: u32 = 1;
-/// The segment of `.eh_frame_hdr`.
-pub(crate) const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 /// The segment of `.sframe`.
 pub(crate) const PT_GNU_SFRAME: u32 = 0x6474_e554;
-const PF_X: u32 = 1;
-const PF_R: u32 = 4;
-/// The auxiliary value that has the address of the program's first instruction.
-const AT_ENTRY: c_ulong = 9;
-
-/// `Elf64_Phdr`
-#[repr(C)]
-struct Segment {
-    kind: u32,
-    flags: u32,
-    offset: u64,
-    address: u64,
-    physical: u64,
-    file_size: u64,
-    memory_size: u64,
-    align: u64,
-}
-
-/// `struct dl_phdr_info`
-#[repr(C)]
-struct Info {
-    bias: u64,
-    name: *const c_char,
-    segments: *const Segment,
-    num_segments: u16,
-    adds: u64,
-    subs: u64,
-}
-
-/// `struct iovec`
-#[repr(C)]
-struct Piece {
-    start: *mut c_void,
-    len: usize,
-}
-
-type Visit = unsafe extern "C" fn(info: *const Info, size: usize, data: *mut c_void) -> c_int;
-
-unsafe extern "C" {
-    fn dl_iterate_phdr(visit: Visit, data: *mut c_void) -> c_int;
-    fn getauxval(kind: c_ulong) -> c_ulong;
-    fn getpid() -> c_int;
-    fn process_vm_readv(
-        process: c_int,
-        local: *const Piece,
-        num_local: c_ulong,
-        remote: *const Piece,
-        num_remote: c_ulong,
-        flags: c_ulong,
-    ) -> isize;
-    fn __errno_location() -> *mut c_int;
-}
 
 /// How many files the loader has loaded and unloaded since the process started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,7 +21,7 @@ pub(crate) struct Changes {
 /// A loaded file. It stays loaded while [`each_file`] visits it.
 pub(crate) struct LoadedFile<'l> {
     bias: u64,
-    segments: &'l [Segment],
+    segments: &'l [Elf64_Phdr],
     /// `None` if the loader does not count.
     pub(crate) changes: Option<Changes>,
 }
@@ -90,35 +35,35 @@ impl<'l> LoadedFile<'l> {
     /// Returns the ranges of the file's code.
     pub(crate) fn code(&self) -> impl Iterator<Item = Range<u64>> {
         let code =
-            self.segments.iter().filter(|segment| segment.kind == PT_LOAD && segment.flags & PF_X != 0);
+            self.segments.iter().filter(|segment| segment.p_type == PT_LOAD && segment.p_flags & PF_X != 0);
         code.filter_map(|segment| {
             let start = self.start(segment);
-            Some(start..start.checked_add(segment.memory_size)?)
+            Some(start..start.checked_add(segment.p_memsz)?)
         })
     }
 
     /// Returns the address and the bytes of the segment of a kind.
     pub(crate) fn segment(&self, kind: u32) -> Option<(u64, &'l [u8])> {
-        let segment = self.segments.iter().find(|segment| segment.kind == kind)?;
+        let segment = self.segments.iter().find(|segment| segment.p_type == kind)?;
         let start = self.start(segment);
-        Some((start, self.bytes_from(start)?.get(..usize::try_from(segment.file_size).ok()?)?))
+        Some((start, self.bytes_from(start)?.get(..usize::try_from(segment.p_filesz).ok()?)?))
     }
 
     /// Returns the bytes from an address to the end of the loaded segment that contains the address.
     pub(crate) fn bytes_from(&self, address: u64) -> Option<&'l [u8]> {
         let loaded =
-            self.segments.iter().filter(|segment| segment.kind == PT_LOAD && segment.flags & PF_R != 0);
+            self.segments.iter().filter(|segment| segment.p_type == PT_LOAD && segment.p_flags & PF_R != 0);
         let mut ends = loaded.filter_map(|segment| {
             let offset = address.checked_sub(self.start(segment))?;
-            segment.file_size.checked_sub(offset)
+            segment.p_filesz.checked_sub(offset)
         });
         let len = ends.next().and_then(|len| usize::try_from(len).ok())?;
         // SAFETY: the loader has mapped these bytes for reading, and the file stays loaded for `'l`.
         Some(unsafe { slice::from_raw_parts(core::ptr::with_exposed_provenance(address as usize), len) })
     }
 
-    fn start(&self, segment: &Segment) -> u64 {
-        self.bias.wrapping_add(segment.address)
+    fn start(&self, segment: &Elf64_Phdr) -> u64 {
+        self.bias.wrapping_add(segment.p_vaddr)
     }
 }
 
@@ -130,22 +75,22 @@ pub(crate) fn each_file<F: FnMut(&LoadedFile<'_>) -> ControlFlow<()>>(visit: F) 
         result: std::thread::Result<ControlFlow<()>>,
     }
     unsafe extern "C" fn visit_one<F: FnMut(&LoadedFile<'_>) -> ControlFlow<()>>(
-        info: *const Info,
+        info: *mut dl_phdr_info,
         size: usize,
         data: *mut c_void,
     ) -> c_int {
         // SAFETY: `each_file` gives this function and its data to the loader, which gives them back with a file. An old
-        // loader has no counts, so that no reference to all of `Info` is made.
+        // loader has no counts, so that no reference to all of the structure is made.
         let (state, bias, segments, len) = unsafe {
-            (&mut *data.cast::<State<F>>(), (*info).bias, (*info).segments, (*info).num_segments.into())
+            let state = &mut *data.cast::<State<F>>();
+            (state, (*info).dlpi_addr, (*info).dlpi_phdr, (*info).dlpi_phnum.into())
         };
-        let has_counts = size >= offset_of!(Info, subs) + size_of::<u64>();
+        let has_counts = size >= offset_of!(dl_phdr_info, dlpi_subs) + size_of::<u64>();
         // SAFETY: the loader's array of program headers, and its counts if it has them.
         let (segments, changes) = unsafe {
-            let segments: &[Segment] = if len == 0 { &[] } else { slice::from_raw_parts(segments, len) };
-            let changes =
-                if has_counts { Some(Changes { adds: (*info).adds, subs: (*info).subs }) } else { None };
-            (segments, changes)
+            let segments: &[Elf64_Phdr] = if len == 0 { &[] } else { slice::from_raw_parts(segments, len) };
+            let counts = || Changes { adds: (*info).dlpi_adds, subs: (*info).dlpi_subs };
+            (segments, has_counts.then(counts))
         };
         let file = LoadedFile { bias, segments, changes };
         // A panic must not go through the loader.
@@ -154,7 +99,7 @@ pub(crate) fn each_file<F: FnMut(&LoadedFile<'_>) -> ControlFlow<()>>(visit: F) 
     }
     let mut state = State { visit, result: Ok(ControlFlow::Continue(())) };
     // SAFETY: the function and its data belong together.
-    unsafe { dl_iterate_phdr(visit_one::<F>, (&raw mut state).cast()) };
+    unsafe { dl_iterate_phdr(Some(visit_one::<F>), (&raw mut state).cast()) };
     if let Err(panic) = state.result {
         resume_unwind(panic);
     }
@@ -163,25 +108,25 @@ pub(crate) fn each_file<F: FnMut(&LoadedFile<'_>) -> ControlFlow<()>>(visit: F) 
 /// Returns the number of this process.
 pub(crate) fn process() -> c_int {
     // SAFETY: no conditions.
-    unsafe { getpid() }
+    unsafe { libc::getpid() }
 }
 
 /// Returns the address of the program's first instruction, or 0 if the kernel does not say.
 pub(crate) fn entry() -> u64 {
     // SAFETY: no conditions.
-    unsafe { getauxval(AT_ENTRY) }
+    unsafe { libc::getauxval(AT_ENTRY) }
 }
 
 /// Copies memory of this process that may be unmapped at any time. Returns whether all of it was copied.
 /// Async-signal-safe.
 pub(crate) fn read(address: u64, out: &mut [u8]) -> bool {
-    let local = Piece { start: out.as_mut_ptr().cast(), len: out.len() };
-    let remote = Piece { start: core::ptr::without_provenance_mut(address as usize), len: out.len() };
+    let local = iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
+    let remote = iovec { iov_base: core::ptr::without_provenance_mut(address as usize), iov_len: out.len() };
     // SAFETY: the kernel writes to `out`, and checks the other range. What a handler interrupts sees its own `errno`.
     unsafe {
-        let errno = __errno_location();
+        let errno = libc::__errno_location();
         let before = *errno;
-        let copied = process_vm_readv(process(), &raw const local, 1, &raw const remote, 1, 0);
+        let copied = libc::process_vm_readv(process(), &raw const local, 1, &raw const remote, 1, 0);
         *errno = before;
         usize::try_from(copied) == Ok(out.len())
     }

@@ -71,6 +71,9 @@ impl core::error::Error for Busy {}
 pub struct Refreshed {
     /// Whether files were loaded or unloaded, or tables were made, since the last refresh.
     pub is_changed: bool,
+    /// Whether files were unloaded since the last refresh. Walks that began before this refresh may have used rows of
+    /// an unloaded file for another file at its place, and nothing else says so: discard these walks.
+    pub has_unloaded: bool,
     /// The number of loaded files with code.
     pub files: usize,
     /// The number of these files with a table.
@@ -90,8 +93,9 @@ pub struct Refreshed {
 /// # Loading and unloading
 /// Walks know the files as the last refresh found them. Refresh after each `dlopen`: until then a walk ends in the new
 /// file's code, and [`End`](cfipack_decoder::walk::End) says so. Refresh after each `dlclose`, before the next `dlopen`.
-/// Otherwise the new file may lie where the old file was, and walks would use the old file's rows. Tables are copies,
-/// so a walk never reads memory that `dlclose` has unmapped.
+/// Otherwise the new file may lie where the old file was. Walks then use the old file's rows, and their frames look like
+/// any others: a signal handler cannot ask the loader. The next refresh says so in [`Refreshed::has_unloaded`]. Tables
+/// are copies, so a walk never reads memory that `dlclose` has unmapped.
 ///
 /// # Generated code
 /// Code that the loader does not know is in no module, and walks end there. A runtime with generated code implements
@@ -157,17 +161,16 @@ impl ProcessModules {
         let now = self.current();
         let next = self.next(&now.0, &mut writer.changes);
         drop(now);
-        let is_changed = next.is_some();
-        if let Some(next) = next {
-            writer.slots.replace(&self.current, next);
-        }
-        Ok(self.describe(is_changed))
+        let Some((next, has_unloaded)) = next else { return Ok(self.describe(false, false)) };
+        writer.slots.replace(&self.current, next);
+        Ok(self.describe(true, has_unloaded))
     }
 
-    /// Returns the modules of now, or `None` if they are the same as before.
-    fn next(&self, before: &Snapshot, changes: &mut Option<Changes>) -> Option<Snapshot> {
+    /// Returns the modules of now, and whether files may have been unloaded. Returns `None` if the modules are the same as
+    /// before.
+    fn next(&self, before: &Snapshot, changes: &mut Option<Changes>) -> Option<(Snapshot, bool)> {
         let has_work = before.code.iter().any(|(_, file)| self.has_work(file));
-        let (mut code, mut is_first, mut may_be_others) = (Vec::new(), true, false);
+        let (mut code, mut is_first, mut has_unloaded) = (Vec::new(), true, false);
         let mut is_same = false;
         loader::each_file(|loaded| {
             if is_first {
@@ -177,12 +180,12 @@ impl ProcessModules {
                     return ControlFlow::Break(());
                 }
                 let subs = |changes: &Option<Changes>| changes.map(|changes| changes.subs);
-                may_be_others = subs(changes).is_none() || subs(&loaded.changes) != subs(changes);
+                has_unloaded = subs(changes).is_none() || subs(&loaded.changes) != subs(changes);
                 *changes = loaded.changes;
             }
             let headers = loaded.headers();
             let old = before.code.iter().map(|(_, file)| file).find(|file| file.headers == headers);
-            let file = self.file(loaded, old, may_be_others);
+            let file = self.file(loaded, old, has_unloaded);
             code.extend(loaded.code().map(|range| (range, Arc::clone(&file))));
             ControlFlow::Continue(())
         });
@@ -191,7 +194,7 @@ impl ProcessModules {
         }
         code.sort_unstable_by_key(|(range, _)| range.start);
         let start = start(&code);
-        Some(Snapshot { generation: Generation::new(), code, start })
+        Some((Snapshot { generation: Generation::new(), code, start }, has_unloaded))
     }
 
     /// Returns a loaded file, with the table that it had or with a new table.
@@ -232,7 +235,7 @@ impl ProcessModules {
             }
     }
 
-    fn describe(&self, is_changed: bool) -> Refreshed {
+    fn describe(&self, is_changed: bool, has_unloaded: bool) -> Refreshed {
         let now = self.current();
         let mut files: Vec<_> = now.0.code.iter().map(|(_, file)| file).collect();
         files.sort_unstable_by_key(|file| file.headers);
@@ -240,6 +243,7 @@ impl ProcessModules {
         let count = |is: fn(&Contents) -> bool| files.iter().filter(|file| is(&file.contents)).count();
         Refreshed {
             is_changed,
+            has_unloaded,
             files: files.len(),
             tables: count(|contents| matches!(contents, Contents::Made(..))),
             too_large: count(|contents| matches!(contents, Contents::TooLarge(_))),

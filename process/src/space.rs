@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use cfipack_decoder::sframe::{Error, Frame};
-use cfipack_decoder::walk::{AddressSpace, Generation, StackFrame, ends_with_call};
+use cfipack_decoder::walk::{AddressSpace, Generation, StackFrame, ends_with_call, find_by_range};
 use cfipack_format::{Address, Arch};
 
 use crate::slots::Reader;
@@ -49,9 +49,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     fn find(&self, pc: u64) -> Option<&(Range<u64>, Arc<File>)> {
-        let after = self.code.partition_point(|(range, _)| range.start <= pc);
-        let found = self.code.get(after.checked_sub(1)?)?;
-        found.0.contains(&pc).then_some(found)
+        find_by_range(&self.code, Address(pc), |(range, _)| range.clone())
     }
 }
 

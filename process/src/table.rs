@@ -10,9 +10,10 @@ use cfipack_cfi::{Functions, Section as CfiSection, SectionKind, eh_frame_len};
 use cfipack_decoder::sframe::{Error, Frame, Index, Section};
 use cfipack_encoder::sframe::{Builder, Options};
 use cfipack_format::{Address, Key};
+use libc::PT_GNU_EH_FRAME;
 
 use crate::ARCH;
-use crate::loader::{LoadedFile, PT_GNU_EH_FRAME, PT_GNU_SFRAME};
+use crate::loader::{LoadedFile, PT_GNU_SFRAME};
 
 /// A version 1 header whose pointer to `.eh_frame` is a 32-bit distance, as linkers write it.
 const HEADER: [u8; 2] = [1, 0x1b];

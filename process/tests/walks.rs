@@ -191,6 +191,32 @@ fn a_refresh_does_not_wait_for_a_walk() {
     assert_ne!(generation(&walk), generation(&modules.current()));
 }
 
+/// Without a refresh between `dlclose` and the next `dlopen`, walks may use an old file's rows. The next refresh says so.
+#[test]
+fn a_refresh_says_that_files_were_unloaded() {
+    let _files = FILES.write().unwrap();
+    let modules = ProcessModules::new(Options::new());
+    // SAFETY: glibc's own libraries, which nothing else uses.
+    let open = |name: &std::ffi::CStr| unsafe {
+        let file = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
+        assert!(!file.is_null(), "{name:?}");
+        file
+    };
+    // SAFETY: opened above, and not used any more.
+    let close = |file| assert_eq!(unsafe { libc::dlclose(file) }, 0);
+    let first = open(c"libanl.so.1");
+    let loaded = modules.refresh().unwrap();
+    assert!(loaded.is_changed && !loaded.has_unloaded, "{loaded:?}");
+    close(first);
+    let second = open(c"libBrokenLocale.so.1");
+    let replaced = modules.refresh().unwrap();
+    assert!(replaced.has_unloaded && replaced.files == loaded.files, "{replaced:?}");
+    let again = modules.refresh().unwrap();
+    assert!(!again.is_changed && !again.has_unloaded, "{again:?}");
+    close(second);
+    assert!(modules.refresh().unwrap().has_unloaded);
+}
+
 /// A file with a `.sframe` and without `.eh_frame_hdr`: libgcc's backtrace ends there, and ours goes on.
 #[test]
 #[ignore = "needs gcc, and GNU as 2.40 or later"]

@@ -425,3 +425,4 @@ FIELD(cfipack_refreshed, tables, 8);
 FIELD(cfipack_refreshed, too_large, 16);
 FIELD(cfipack_refreshed, memory, 24);
 FIELD(cfipack_refreshed, is_changed, 32);
+FIELD(cfipack_refreshed, has_unloaded, 33);

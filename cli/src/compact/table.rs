@@ -1,6 +1,6 @@
 //! Builds a table with the user's options.
 
-use cfipack_container::{File, Kind};
+use cfipack_container::File;
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Builder, Layout, Options, Warning};
 use cfipack_format::{ImageOffset, Key, LsdaKey};
@@ -112,11 +112,6 @@ impl BuiltTable {
             let report = compact_verdict::of_file(file, &Table::empty(arch, code))?;
             return Ok(Verdict { report, broken: Vec::new() });
         }
-        let section = Section::parse(&self.bytes)?;
-        let broken = compact_verdict::of_table(file, self.entries.base, &code, &section)?;
-        let table = Table::of_image(arch, self.entries.base, &section, code);
-        let is_object = file.kind() == Kind::Relocatable;
-        let report = compact_verdict::of_file(file, &if is_object { table.without_slots() } else { table })?;
-        Ok(Verdict { report, broken })
+        compact_verdict::of_table(file, self.entries.base, code, &Section::parse(&self.bytes)?)
     }
 }

@@ -33,13 +33,13 @@ pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
     Ok(verify(&cfi, table, &Options::default()))
 }
 
-/// Returns the violations of the rules that readers of an `__unwind_info` rely on.
+/// Verifies an `__unwind_info` against the CFI of a file and against the rules that its readers rely on.
 pub fn of_table(
     file: &File<'_>,
     base: Address,
-    code: &Code<'_>,
+    code: Code<'_>,
     section: &cfipack_decoder::unwind_info::Section<'_>,
-) -> anyhow::Result<Vec<Violation>> {
+) -> anyhow::Result<Verdict> {
     let sections = file.call_frame_sections()?;
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
     let function_starts = function_starts(file)?;
@@ -51,8 +51,12 @@ pub fn of_table(
         |address| is_anywhere || file.locate(address).is_some_and(|place| names.contains(&&*place.name));
     let arch = file.arch();
     let image =
-        Image::new(arch, base, code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
-    Ok(violations(section, &image))
+        Image::new(arch, base, &code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
+    let broken = violations(section, &image);
+    let table = Table::of_image(arch, base, section, code);
+    // A table for an object has slots, but a linker will put them elsewhere.
+    let table = if file.kind() == Kind::Relocatable { table.without_slots() } else { table };
+    Ok(Verdict { report: of_file(file, &table)?, broken })
 }
 
 /// Verifies the rows of an object against its CFI and against the rules that linkers rely on. Functions without a row are

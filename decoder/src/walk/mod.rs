@@ -10,6 +10,7 @@
 //! - [`ends_with_call`] recognises the call before a return address.
 //! - [`AddressSpace`] is a trait: the code of a process and its tables. [`Modules`] implements it for loaded
 //!   files.
+//! - [`find_by_range`] finds the module of an address.
 //! - [`Cache`] makes the steps from known PCs several times as fast, in memory that you give it.
 //! - [`Generation`] identifies an address space between two changes. A cache finds entries by PC and
 //!   generation, so a cached row never outlives its table or its code.
@@ -27,6 +28,6 @@ pub use cache::{Cache, CacheEntry};
 pub use call::ends_with_call;
 pub use generation::Generation;
 pub use modules::{Module, Modules, ModulesError};
-pub use space::AddressSpace;
+pub use space::{AddressSpace, find_by_range};
 pub use stack_frame::{End, FoundBy, StackFrame};
 pub use walker::Walk;

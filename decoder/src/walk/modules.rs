@@ -5,7 +5,7 @@ use core::ops::{Deref, Range};
 use cfipack_format::{Address, Arch};
 
 use super::call::ends_with_call;
-use super::{AddressSpace, Generation, StackFrame};
+use super::{AddressSpace, Generation, StackFrame, find_by_range};
 use crate::sframe::{Error, Frame, Index, Section};
 
 /// A range of code in a process: a loaded file, or a region of generated code.
@@ -140,9 +140,7 @@ impl<'a, 'm, L: Deref<Target = [Module<'a, 'm>]>> Modules<L> {
     /// Returns the module that contains an address of the process.
     #[inline]
     pub fn find(&self, pc: Address) -> Option<&Module<'a, 'm>> {
-        let after = self.modules.partition_point(|module| module.code.start <= pc.0);
-        let module = self.modules.get(after.checked_sub(1)?)?;
-        (pc.0 < module.code.end).then_some(module)
+        find_by_range(&self.modules, pc, |module| module.code.clone())
     }
 }
 
@@ -191,7 +189,5 @@ impl<'a, 'm, L: Deref<Target = [Module<'a, 'm>]>> AddressSpace for Modules<L> {
 
 /// Returns whether a range contains the address. The ranges are in ascending order.
 fn is_in(ranges: &[Range<Address>], pc: Address) -> bool {
-    let after = ranges.partition_point(|range| range.start <= pc);
-    let Some(range) = ranges.get(after.wrapping_sub(1)) else { return false };
-    range.contains(&pc)
+    find_by_range(ranges, pc, |range| range.start.0..range.end.0).is_some()
 }

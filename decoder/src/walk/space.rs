@@ -1,5 +1,7 @@
 //! The interface between a walk and the code of a process.
 
+use core::ops::Range;
+
 use cfipack_format::{Address, Arch};
 
 use super::{Generation, StackFrame};
@@ -46,4 +48,13 @@ pub trait AddressSpace {
         let _ = pc;
         None
     }
+}
+
+/// Finds the item whose range contains an address. The ranges of the items ascend and do not overlap. Use this function
+/// for an [`AddressSpace`] of your own.
+#[inline]
+pub fn find_by_range<T>(items: &[T], address: Address, range: impl Fn(&T) -> Range<u64>) -> Option<&T> {
+    let after = items.partition_point(|item| range(item).start <= address.0);
+    let item = items.get(after.checked_sub(1)?)?;
+    range(item).contains(&address.0).then_some(item)
 }

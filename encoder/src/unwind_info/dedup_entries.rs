@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 /// The sorted and merged entries. The pages are cut from these.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct DedupedEntries {
     /// The entries, ascending by function. In the layouts of Apple's linker since Xcode 15 an entry without information
     /// may have the next entry's function.
@@ -99,11 +99,7 @@ pub(super) fn dedup(
         arch,
         habits: layout.habits(),
         encoding_ids: EncodingIds::new(),
-        keys: Vec::with_capacity(entries.len()),
-        lsdas: Vec::new(),
-        personalities: Vec::new(),
-        end: 0,
-        is_written: false,
+        table: DedupedEntries { keys: Vec::with_capacity(entries.len()), ..DedupedEntries::default() },
         previous: Placed { function: 0, lsda: None, length: 0, encoding: Encoding::NONE, personality: None },
     };
     let mut pending: Option<Placed> = None;
@@ -117,13 +113,14 @@ pub(super) fn dedup(
         }
     });
     if let Some(last) = pending {
-        folder.is_written |= folder.habits.is_written_always;
+        folder.table.is_written |= folder.habits.is_written_always;
         folder.push(last);
         let ends_at_start = folder.habits.ends_where_last_null_starts && last.encoding == Encoding::NONE;
         let length = if ends_at_start { 0 } else { last.length };
-        folder.end = last.function.saturating_add(length);
+        folder.table.end = last.function.saturating_add(length);
     }
-    folder.done()
+    let EncodingIds { encodings, counts, .. } = folder.encoding_ids;
+    DedupedEntries { encodings, counts, ..folder.table }
 }
 
 /// Calls `visit` with every entry that has an address, ascending by address. Entries at the same address come in the
@@ -169,18 +166,15 @@ struct Deduplicator {
     arch: Arch,
     habits: Habits,
     encoding_ids: EncodingIds,
-    keys: Vec<Key>,
-    lsdas: Vec<LsdaEntry>,
-    personalities: Vec<NonZeroU32>,
-    end: u32,
-    is_written: bool,
+    /// The result, without the encodings.
+    table: DedupedEntries,
     /// The last entry that was pushed.
     previous: Placed,
 }
 
 impl Deduplicator {
     fn push(&mut self, entry: Placed) {
-        let is_repeated = !self.keys.is_empty()
+        let is_repeated = !self.table.keys.is_empty()
             && entry.encoding == self.previous.encoding
             && entry.personality == self.previous.personality
             && entry.lsda.is_none()
@@ -190,7 +184,7 @@ impl Deduplicator {
         if is_repeated {
             return;
         }
-        self.is_written |= entry.encoding != Encoding::NONE;
+        self.table.is_written |= entry.encoding != Encoding::NONE;
         let encoding = self.numbered(entry);
         let encoding = if !is_dwarf(encoding, self.arch) {
             self.encoding_ids.number(encoding)
@@ -199,10 +193,10 @@ impl Deduplicator {
         } else {
             self.encoding_ids.dwarf_number(encoding)
         };
-        self.keys.push(Key { function: entry.function, encoding });
+        self.table.keys.push(Key { function: entry.function, encoding });
         if let Some(lsda) = entry.lsda {
             let [function, lsda] = [entry.function, lsda.get()].map(ImageOffset);
-            self.lsdas.push(LsdaEntry { function, lsda });
+            self.table.lsdas.push(LsdaEntry { function, lsda });
         }
     }
 
@@ -228,24 +222,11 @@ impl Deduplicator {
     /// number there already, and then the result has to be the same as lld's.
     fn numbered(&mut self, entry: Placed) -> Encoding {
         let Some(personality) = entry.personality else { return entry.encoding };
-        let known = self.personalities.iter().position(|&known| known == personality);
-        let index = known.unwrap_or_else(|| {
-            self.personalities.push(personality);
-            self.personalities.len() - 1
+        let known = &mut self.table.personalities;
+        let index = known.iter().position(|&known| known == personality).unwrap_or_else(|| {
+            known.push(personality);
+            known.len() - 1
         });
         Encoding(entry.encoding.0 | (index as u32 + 1) << 28)
-    }
-
-    fn done(self) -> DedupedEntries {
-        DedupedEntries {
-            keys: self.keys,
-            encodings: self.encoding_ids.encodings,
-            counts: self.encoding_ids.counts,
-            lsdas: self.lsdas,
-            personalities: self.personalities,
-            end: self.end,
-            is_written: self.is_written,
-            slack: 0,
-        }
     }
 }

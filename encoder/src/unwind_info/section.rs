@@ -251,32 +251,18 @@ impl Section {
     /// Chooses palette and pages as other linkers do.
     fn linkers_partition(&self, table: &DedupedEntries) -> Partition {
         let Options { layout, eh_frame_len, .. } = self.options;
-        let (common, pages) = match layout {
-            Layout::Lld | Layout::Small => {
-                let common = common_palette::lld(table);
-                let pages = forward(table, &common, MAX_COMPRESSED_OFFSET - 1);
-                (common, pages)
+        let common = match layout {
+            Layout::Small | Layout::Lld => common_palette::lld(table),
+            Layout::Zig => common_palette::zig(table, self.arch),
+            Layout::LdPrime | Layout::LdPrime27 | Layout::Ld64 | Layout::Ld64V253 => {
+                common_palette::apple(table, self.arch)
             }
-            Layout::LdPrime | Layout::LdPrime27 => {
-                let common = common_palette::apple(table, self.arch);
-                let pages = forward(table, &common, MAX_COMPRESSED_OFFSET);
-                (common, pages)
-            }
-            Layout::Zig => {
-                let common = common_palette::zig(table, self.arch);
-                let pages = forward(table, &common, MAX_COMPRESSED_OFFSET - 1);
-                (common, pages)
-            }
-            Layout::Ld64 => {
-                let common = common_palette::apple(table, self.arch);
-                let pages = backward(table, &common, eh_frame_len, Room::AskedLate);
-                (common, pages)
-            }
-            Layout::Ld64V253 => {
-                let common = common_palette::apple(table, self.arch);
-                let pages = backward(table, &common, eh_frame_len, Room::LessAWord);
-                (common, pages)
-            }
+        };
+        let pages = match layout {
+            Layout::Small | Layout::Lld | Layout::Zig => forward(table, &common, MAX_COMPRESSED_OFFSET - 1),
+            Layout::LdPrime | Layout::LdPrime27 => forward(table, &common, MAX_COMPRESSED_OFFSET),
+            Layout::Ld64 => backward(table, &common, eh_frame_len, Room::AskedLate),
+            Layout::Ld64V253 => backward(table, &common, eh_frame_len, Room::LessAWord),
         };
         Partition { common, pages, exact: false }
     }

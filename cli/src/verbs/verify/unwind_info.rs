@@ -37,26 +37,18 @@ pub fn check(
     let file = object.file()?;
     let other = elsewhere.map(Source::with_table).transpose()?;
     let source = other.as_ref().unwrap_or(&own);
-    let is_object = file.kind() == Kind::Relocatable;
     if source.is_empty() {
         let has_cfi = !file.call_frame_sections()?.is_empty();
         if !has_cfi {
             return Ok(Outcome::Absent(TABLES));
         }
         // The linker takes the FDEs of an object without rows.
-        if !is_object {
+        if file.kind() != Kind::Relocatable {
             return Ok(Outcome::MissingTable(TABLES));
         }
     }
     let verdict = match source.parse()? {
-        Some(section) => {
-            let table = source.entries(file.arch(), image_base(file), own.code())?;
-            // A table for an object has slots, but a linker will put them elsewhere.
-            let table = if is_object { table.without_slots() } else { table };
-            let report = compact_verdict::of_file(file, &table)?;
-            let broken = compact_verdict::of_table(file, image_base(file), &own.code(), &section)?;
-            Verdict { report, broken }
-        }
+        Some(section) => compact_verdict::of_table(file, image_base(file), own.code(), &section)?,
         None => compact_verdict::of_rows(file, &source.object_rows())?,
     };
     let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
