@@ -3,7 +3,7 @@
 use cfipack_code::Kind;
 use cfipack_format::{Arch, Register, Rule};
 
-use super::{Described, Function, RBX, RSP, SP, X29};
+use super::{Described, Function, RBP, RBX, RSP, SP, X29};
 
 #[test]
 fn the_rows_of_a_landing_pad_are_judged() {
@@ -195,4 +195,39 @@ fn a_call_at_the_entry_keeps_arguments() {
         (17, (RSP, 8), &[]),
     ];
     assert_eq!(Function::new(Arch::Amd64, &framed).found(&rows), [(Kind::SavedRegister, 10)]);
+}
+
+/// At a landing pad, the stack pointer has an unknown distance to the CFA, and rbp has a known one.
+#[test]
+fn the_cfa_of_a_landing_pad_is_in_no_aligned_stack_pointer() {
+    // push rbp; mov rbp, rsp; and rsp, -64; call rdi; leave; ret; pad: mov rdi, rax; call rdi; ud2
+    let bytes = [
+        0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xc0, 0xff, 0xd7, 0xc9, 0xc3, 0x48, 0x89, 0xc7, 0xff, 0xd7,
+        0x0f, 0x0b,
+    ];
+    let function = Function { pad: Some((8, 12)), ..Function::new(Arch::Amd64, &bytes) };
+    let saved = [(RBP, Rule::Cfa(-16))];
+    let found = |base| {
+        function.found(&[
+            (0, (RSP, 8), &[]),
+            (1, (RSP, 16), &saved),
+            (4, (RBP, 16), &saved),
+            (11, (RSP, 8), &[]),
+            (12, (base, 16), &saved),
+        ])
+    };
+    assert_eq!(found(RBP), []);
+    assert_eq!(found(RSP), [(Kind::Branch, 12)]);
+}
+
+#[test]
+fn at_a_call_the_cfa_is_in_no_register_with_an_unknown_value() {
+    // push rbx; mov rbx, [rdi]; call rsi; pop rbx; ret
+    let bytes = [0x53, 0x48, 0x8b, 0x1f, 0xff, 0xd6, 0x5b, 0xc3];
+    let saved = [(RBX, Rule::Cfa(-16))];
+    let wrong = |base| {
+        let rows: [Described<'_>; 3] = [(0, (RSP, 8), &[]), (1, (base, 16), &saved), (7, (RSP, 8), &[])];
+        Function::new(Arch::Amd64, &bytes).with_judge(&rows, |judge| judge.at_calls().len())
+    };
+    assert_eq!([wrong(RSP), wrong(RBX)], [0, 1]);
 }
