@@ -68,6 +68,10 @@ fn a_helper_may_set_the_frame_pointer() {
     // Without the first call, nothing has set x29.
     let without = [&bytes[..4], &bytes[8..]].concat();
     assert_eq!(judged(&without, 8).0, [Kind::Mismatch]);
+    // stp; bl; nop; nop; bl; b: the second call makes no frame.
+    let words = [words[0], words[1], 0xd503_201f, 0xd503_201f, words[1], words[4]];
+    let second: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(judged(&second, 20).0, [Kind::NoInstruction]);
 }
 
 #[test]
