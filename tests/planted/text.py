@@ -57,14 +57,11 @@ def is_changed(register, lines, arch):
     return any(mentions.search(line) and INSTRUCTION.match(line) and not re.match(saves, line) for line in lines)
 
 
-def is_in_force(lines, at, end):
-    """Returns whether the row that starts after the line `at` applies to a call."""
-    for line in lines[at + 1:end]:
-        if re.search(r"cfi_(def|adj)|state", line):
-            return False
-        if CALL.match(line):
-            return True
-    return False
+def is_first(instruction, lines):
+    """Returns whether a row that starts at these lines applies to such an instruction."""
+    found = (instruction.match(line) or re.search(r"cfi_(def|adj)|state", line) for line in lines)
+    first = next(filter(None, found), None)
+    return first is not None and first.re is instruction
 
 
 def plants(lines, start, end, arch, others=()):
@@ -73,7 +70,7 @@ def plants(lines, start, end, arch, others=()):
     cfa, offset = ENTRY[arch]
     states, saved = [], set()
     for at in range(start + 1, end):
-        if CALL.match(lines[at]) and any(map(INSTRUCTION.match, lines[at + 1:end])):
+        if CALL.match(lines[at]) and is_first(INSTRUCTION, lines[at + 1:end]):
             yield "row after a call", at, at, [lines[at], "\t.cfi_adjust_cfa_offset 8"]
         match = re.match(r"\s*\.cfi_(\w+)\s*([^#/]*)", lines[at])
         if not match:
@@ -194,7 +191,7 @@ class Trial:
         """Returns the faults of a function that can be observed: where only rows at calls are judged, these rows change."""
         found = plants(self.lines, start, end, self.arch, others)
         return [one for one in found if not is_at_calls or one[0] in OF_REGISTERS
-                or one[0] != "moved row" and is_in_force(self.lines, one[1], end)]
+                or one[0] != "moved row" and is_first(CALL, self.lines[one[1] + 1:end])]
 
     def faults(self):
         """Plants the faults of each function, those of all functions at once."""

@@ -141,7 +141,9 @@ fn the_cfa_is_in_no_register_that_was_computed() {
     let imul = [0x0f, 0xaf, 0xc7];
     let call = [0x90, 0xff, 0xd7];
     let load = [0x48, 0x8b, 0x07];
+    let add = [0x48, 0x01, 0xf8];
     assert_eq!(found(imul), [(Kind::NoInstruction, 4)]);
+    assert_eq!(found(add), [(Kind::NoInstruction, 4)]);
     assert_eq!(found(call), [(Kind::NoInstruction, 4)]);
     assert_eq!(found(load), []);
 }

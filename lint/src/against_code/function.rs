@@ -70,6 +70,11 @@ impl Outcome {
     pub fn undecided(doubt: &'static str) -> Self {
         Self { doubt: Some(doubt), ..Self::default() }
     }
+
+    /// Returns whether nothing was found, and ways from other functions change nothing about this.
+    pub fn is_clean_alone(&self) -> bool {
+        self.findings.is_empty() && !self.waits && !self.needs_call && !self.has_last_calls
+    }
 }
 
 /// A jump to another function with the frame in place.
