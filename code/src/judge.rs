@@ -155,7 +155,8 @@ impl<'j, 'c> Judge<'j, 'c> {
         for (index, Compared { lost, hidden, .. }, held) in lost {
             // If the value is nowhere, the function never returns from here, unless a call before has not returned.
             let follows_call = returns && index.checked_sub(1).is_some_and(|before| analysis.is_call(before));
-            judge.wrong[index] |= lost & kept & if follows_call { !(held & arguments) } else { held & !arguments };
+            judge.wrong[index] |=
+                lost & kept & if follows_call { !(held & arguments) } else { held & !arguments };
             // No unwinder recovers such a register, although the function restores it.
             judge.wrong[index] |= hidden & kept & held & if is_left { !RETURN_ADDRESS } else { 0 };
         }

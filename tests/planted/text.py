@@ -15,7 +15,7 @@ NAMES = {"rbp": "6", "rsp": "7", "rbx": "3", "wsp": "31", "sp": "31"}
 # Kinds of faults that rows keep until the end.
 OF_REGISTERS = ("missing save", "wrong place of a register")
 INSTRUCTION = re.compile(r"\s+[a-z]")
-CALL = re.compile(r"\s+(call|blr?)\s(?!.*(_Unwind_Resume|__cxa_(re)?throw|__stack_chk_fail|terminate))")
+CALL = re.compile(r"\s+(callq?|blr?)\s(?!.*(_Unwind_Resume|__cxa_(re)?throw|__stack_chk_fail|terminate))")
 LABEL = re.compile(r"^(?!\.L)([\w.$]+):")
 # For each language the file of functions, the beginning of the compilers' names, and lists of options.
 OF_C = ["-O0", "-O2", "-Os", "-O3", "-O2 -fno-omit-frame-pointer", "-O1 -fomit-frame-pointer",

@@ -106,8 +106,10 @@ fn the_stub_of_tls_descriptors_has_one_finding() {
     let stub = [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x35, 0, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0];
     bytes[pushed - 6..pushed + 10].copy_from_slice(&stub);
     fs::write(&file, bytes).unwrap();
-    let report: Value = serde_json::from_slice(&run(&["lint", "--json", file.to_str().unwrap()]).stdout).unwrap();
-    let kinds: Vec<_> = report["findings"].as_array().unwrap().iter().map(|finding| &finding["kind"]).collect();
+    let report: Value =
+        serde_json::from_slice(&run(&["lint", "--json", file.to_str().unwrap()]).stdout).unwrap();
+    let kinds: Vec<_> =
+        report["findings"].as_array().unwrap().iter().map(|finding| &finding["kind"]).collect();
     assert_eq!(kinds, ["no-row"]);
 }
 

@@ -142,9 +142,11 @@ impl Judge<'_, '_> {
         let is_lost = |register| {
             let is_own = |index| register_of(index) == register;
             let is_sum = |op: &Op| matches!(op, Op::Sum { to, .. } if is_own(*to));
-            let is_written = index_of(self.arch, register).is_some_and(|index| instruction.writes & 1 << index != 0);
+            let is_written =
+                index_of(self.arch, register).is_some_and(|index| instruction.writes & 1 << index != 0);
             is_written
-                || (after.get(self.arch, register) == Value::Unknown && all.ops(instruction).iter().any(is_sum))
+                || (after.get(self.arch, register) == Value::Unknown
+                    && all.ops(instruction).iter().any(is_sum))
         };
         let has = match after.get(self.arch, register) {
             // We assume that the row before was right, so that a disagreement is only reported where it begins.

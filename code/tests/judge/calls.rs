@@ -71,6 +71,7 @@ fn a_helper_may_set_the_frame_pointer() {
     // stp; bl; nop; nop; bl; b: the second call makes no frame.
     let words = [words[0], words[1], 0xd503_201f, 0xd503_201f, words[1], words[4]];
     let second: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(judged(&second, 16).0, []);
     assert_eq!(judged(&second, 20).0, [Kind::NoInstruction]);
 }
 
