@@ -73,6 +73,12 @@ fn a_helper_may_set_the_frame_pointer() {
     let second: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     assert_eq!(judged(&second, 16).0, []);
     assert_eq!(judged(&second, 20).0, [Kind::NoInstruction]);
+    // push rbp; call rdi; mov rbp, rsp; nop; pop rbp; nop; ret: the function itself sets rbp.
+    let bytes = [0x55, 0xff, 0xd7, 0x48, 0x89, 0xe5, 0x90, 0x5d, 0x90, 0xc3];
+    let saved = [(RBP, Rule::Cfa(-16))];
+    let rows: [Described<'_>; 4] =
+        [(0, (RSP, 8), &[]), (1, (RSP, 16), &saved), (6, (RBP, 16), &saved), (9, (RSP, 8), &[])];
+    assert_eq!(Function::new(Arch::Amd64, &bytes).found(&rows), [(Kind::NoRow, 8)]);
 }
 
 #[test]
@@ -235,4 +241,25 @@ fn at_a_call_the_cfa_is_in_no_register_with_an_unknown_value() {
         Function::new(Arch::Amd64, &bytes).with_judge(&rows, |judge| judge.at_calls().len())
     };
     assert_eq!([wrong(RSP), wrong(RBX)], [0, 1]);
+}
+
+/// A row after a call and its padding contradicts the code, which never returns: the call may not return.
+#[test]
+fn a_call_before_a_wrong_row_may_not_return() {
+    let saved = |place| [(RBX, Rule::Cfa(place))];
+    let unconfirmed = |end: &[u8]| {
+        // push rbx; call rdi; int3; pop rbx; then the end.
+        let bytes = [&[0x53, 0xff, 0xd7, 0xcc, 0x5b][..], end].concat();
+        let (right, wrong) = (saved(-16), saved(-24));
+        let rows: [Described<'_>; 4] =
+            [(0, (RSP, 8), &[]), (1, (RSP, 16), &right), (4, (RSP, 16), &wrong), (5, (RSP, 8), &[])];
+        Function::new(Arch::Amd64, &bytes).with_analysis(
+            &rows,
+            |_| {},
+            |analysis, judge| judge.judge().unconfirmed_calls(analysis, false),
+        )
+    };
+    let (stops, returns) = ([0x0f, 0x0b], [0xc3]);
+    assert_eq!(unconfirmed(&stops), [1]);
+    assert_eq!(unconfirmed(&returns), []);
 }

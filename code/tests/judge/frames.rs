@@ -113,6 +113,28 @@ fn a_return_in_a_frame_is_found() {
     // push rbx; ret
     let function = Function::new(Arch::Amd64, &[0x53, 0xc3]);
     assert_eq!(function.found(&[(0, (RSP, 8), &[]), (1, (RSP, 16), &[])]), [(Kind::Return, 1)]);
+    // push rbx; ret; xor eax, eax; ret: no path leads to the last two.
+    let more = Function::new(Arch::Amd64, &[0x53, 0xc3, 0x31, 0xc0, 0xc3]);
+    assert_eq!(more.judged(&[(0, (RSP, 8), &[])]).undecided, 2);
+}
+
+/// The distance of the stack pointer is not known, and the row before is right.
+#[test]
+fn the_row_before_shows_that_a_register_is_no_cfa() {
+    // push rbp; mov rbp, rsp; sub rsp, rdi; nop; leave; ret
+    let bytes = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x29, 0xfc, 0x90, 0xc9, 0xc3];
+    let saved = [(RBP, Rule::Cfa(-16))];
+    let found = |base| {
+        Function::new(Arch::Amd64, &bytes).found(&[
+            (0, (RSP, 8), &[]),
+            (1, (RSP, 16), &saved),
+            (4, (RBP, 16), &saved),
+            (8, (base, 16), &saved),
+            (9, (RSP, 8), &[]),
+        ])
+    };
+    assert_eq!(found(RBP), []);
+    assert_eq!(found(RSP), [(Kind::NoInstruction, 8)]);
 }
 
 #[test]
