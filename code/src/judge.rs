@@ -50,7 +50,7 @@ pub struct Judge<'j, 'c> {
     ends: Vec<u32>,
 }
 
-/// At most this many instructions after a call, a row for the frame that the called function has made starts.
+/// At most this many instructions after the first call, a row for the frame that the called function has made starts.
 const HELPER: usize = 3;
 
 fn is_wrong(cfa: CfaState) -> bool {
@@ -87,7 +87,7 @@ impl<'j, 'c> Judge<'j, 'c> {
             returns,
             ends: Vec::new(),
         };
-        let mut row_index = 0;
+        let (mut row_index, mut first_call) = (0, None);
         // `lost` has registers without a rule that have lost the caller's value, and those of them whose value is in
         // another place. `kept` has registers that every return and tail call restores.
         let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
@@ -106,7 +106,8 @@ impl<'j, 'c> Judge<'j, 'c> {
             if row_index != before {
                 expected = rows.get(row_index).map(|row| Expected::new(arch, row, red_zone));
                 let row = state.zip(rows.get(row_index));
-                judge.has_helper |= row.is_some_and(|(state, row)| judge.follows_helper(index, state, row));
+                let is_near = first_call.is_some_and(|call| index - call <= HELPER);
+                judge.has_helper |= is_near && row.is_some_and(|(state, row)| judge.sets_frame(state, row));
             }
             let row = expected.as_ref().filter(|_| row_index != 0 || first <= instruction.offset);
             let compared = match (state, row, last) {
@@ -124,8 +125,10 @@ impl<'j, 'c> Judge<'j, 'c> {
             last = goes_on.then_some((row_index, compared));
             judge.are_right &= state.is_none() || compared.cfa == CfaState::Right;
             judge.cfa.push(compared.cfa);
+            let is_call = matches!(instruction.flow, Flow::Call(_));
+            first_call = first_call.or_else(|| is_call.then_some(index));
             let is_lost = has_link
-                && matches!(instruction.flow, Flow::Call(_))
+                && is_call
                 && row.is_some_and(|row| state.is_some() && judge.loses_link(index, row.row));
             judge.wrong.push(compared.wrong | if is_lost { RETURN_ADDRESS } else { 0 });
             is_outermost |= compared.hidden & RETURN_ADDRESS != 0;
@@ -150,10 +153,10 @@ impl<'j, 'c> Judge<'j, 'c> {
         let is_lost = lost.iter().any(|(_, compared, _)| compared.lost & kept != 0);
         let arguments = if is_lost { judge.arguments() } else { 0 };
         for (index, Compared { lost, hidden, .. }, held) in lost {
-            // If the value is nowhere, the function never returns from here, unless a call before has not returned. After
-            // such a call, the code can take any value for an address.
+            // If the value is nowhere, the function never returns from here, unless a call before has not returned.
             let follows_call = returns && index.checked_sub(1).is_some_and(|before| analysis.is_call(before));
-            judge.wrong[index] |= lost & kept & if follows_call { u64::MAX } else { held & !arguments };
+            judge.wrong[index] |=
+                lost & kept & if follows_call { !(held & arguments) } else { held & !arguments };
             // No unwinder recovers such a register, although the function restores it.
             judge.wrong[index] |= hidden & kept & held & if is_left { !RETURN_ADDRESS } else { 0 };
         }
@@ -210,16 +213,14 @@ impl<'j, 'c> Judge<'j, 'c> {
             && state.get(self.arch, self.arch.stack_pointer()) == entry
     }
 
-    /// Returns whether a function that was called just before can have set the frame pointer: the row has the CFA by it,
-    /// and the code has only stored it. For example, LLVM moves prologues into functions for `-Oz`.
-    fn follows_helper(&self, index: usize, state: &State, row: FullRow<'_>) -> bool {
+    /// Returns whether a called function can have set the frame pointer: the row has the CFA by it, and the code has only
+    /// stored it. For example, LLVM moves prologues into functions for `-Oz`.
+    fn sets_frame(&self, state: &State, row: FullRow<'_>) -> bool {
         let own = self.arch.frame_pointer();
         let value = Value::Caller(own);
         let Value::Cfa(top) = state.get(self.arch, self.arch.stack_pointer()) else { return false };
-        let before = &self.analysis.instructions().as_slice()[index.saturating_sub(HELPER)..index];
         matches!(row.row.cfa, Cfa::Register { register, .. } if register == own)
             && state.get(self.arch, own) == value
-            && before.iter().any(|one| matches!(one.flow, Flow::Call(_)))
             && state.slots().any(|slot| slot.0 >= top && slot.1 == value)
     }
 

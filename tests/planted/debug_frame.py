@@ -4,7 +4,7 @@ import pathlib
 import struct
 import subprocess
 
-from linted import ARM, X86, at_once, findings, symbols
+from linted import ARM, X86, at_once, findings, run, symbols
 
 ARCHES = {X86: "amd64", ARM: "arm64"}
 # Registers that a wrong row takes for the CFA.
@@ -119,12 +119,13 @@ class Trial:
         build = [*compiler.split(), "build", "-ldflags=-compressdwarf=false", "-o", scratch / "program", source]
         subprocess.run(build, env=os.environ | {"GOARCH": ARCHES[arch], "GO111MODULE": "off"}, check=True)
         self.program = Program((scratch / "program").read_bytes())
+        self.file = scratch / "planted"
         self.names = {place: name for name, place in symbols(scratch / "program")}
 
     def lint(self, records=None):
         """Returns the findings of each function."""
-        self.program.write(records or self.program.records, self.scratch / "planted")
-        return findings(self.command, self.scratch / "planted")
+        self.program.write(records or self.program.records, self.file)
+        return findings(run(self.command, self.file), self.file)
 
     def faults(self):
         """Plants the faults of each function of the file, those of all functions at once."""
@@ -135,10 +136,16 @@ class Trial:
                 own = self.program.instructions(record)
                 all_plants.append(((number, name), list(plants(own, self.program.factor, self.arch))))
         for turn in range(max(len(found) for _, found in all_plants)):
-            planted = list(records)
             new = at_once(all_plants, turn)
-            for (number, _), (_, instructions) in new:
-                planted[number] = records[number][:20] + b"".join(instructions)
-            hit = self.lint(planted)
-            for (_, name), (kind, instructions) in new:
-                yield kind, name, hit, " ".join(one.hex() for one in instructions if one != b"\0")
+            hit = self.planted(new)
+            for one in new:
+                (_, name), (kind, instructions) = one
+                words = " ".join(one.hex() for one in instructions if one != b"\0")
+                yield kind, name, words, hit, lambda one=one: self.planted([one])
+
+    def planted(self, new):
+        """Returns the findings of each function with faults."""
+        records = list(self.program.records)
+        for (number, _), (_, instructions) in new:
+            records[number] = records[number][:20] + b"".join(instructions)
+        return self.lint(records)

@@ -6,13 +6,23 @@ import subprocess
 X86, ARM = "x86_64", "aarch64"
 
 
-def findings(command, file):
+def run(command, file, *arguments):
+    """Returns the report of `lint`."""
+    command = [command, "lint", "--json", *arguments, file]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=False).stdout)
+
+
+def findings(report, file):
     """Returns the findings of each function, by each of its symbols."""
-    printed = subprocess.run([command, "lint", "--json", file], stdout=subprocess.PIPE, check=False)
     found = collections.defaultdict(set)
-    for finding in json.loads(printed.stdout)["findings"]:
+    for finding in report["findings"]:
         found[int(finding["function"], 16)].add((finding["pc"], finding["kind"], finding["words"]))
     return {name: found[place] for name, place in symbols(file) if place in found}
+
+
+def is_clean(command, file, name):
+    """Returns whether all of a function's instructions were compared."""
+    return run(command, file, "--function", name)["undecided"] == 0
 
 
 def symbols(file):

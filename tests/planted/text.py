@@ -4,15 +4,18 @@ import re
 import subprocess
 import sys
 
-from linted import ARM, X86, at_once, findings
+from linted import ARM, X86, at_once, findings, run
 
 TOOLS = {X86: "", ARM: "aarch64-linux-gnu-"}
 # Registers that a wrong row takes for the CFA, as DWARF numbers, and the CFA at the entry.
 WRONG = {X86: ["6", "7", "3", "0", "12", "5"], ARM: ["29", "31", "19", "0", "9"]}
 ENTRY = {X86: ("7", 8), ARM: ("31", 0)}
+X86_NAMES = {"3": "rbx|ebx|bx|bl|bh", "6": "rbp|ebp|bp|bpl"}
 NAMES = {"rbp": "6", "rsp": "7", "rbx": "3", "wsp": "31", "sp": "31"}
+# Kinds of faults that rows keep until the end.
+OF_REGISTERS = ("missing save", "wrong place of a register")
 INSTRUCTION = re.compile(r"\s+[a-z]")
-CALL = re.compile(r"\s+(call|blr?)\s(?!.*(_Unwind_Resume|__cxa_(re)?throw|__stack_chk_fail|terminate))")
+CALL = re.compile(r"\s+(callq?|blr?)\s(?!.*(_Unwind_Resume|__cxa_(re)?throw|__stack_chk_fail|terminate))")
 LABEL = re.compile(r"^(?!\.L)([\w.$]+):")
 # For each language the file of functions, the beginning of the compilers' names, and lists of options.
 OF_C = ["-O0", "-O2", "-Os", "-O3", "-O2 -fno-omit-frame-pointer", "-O1 -fomit-frame-pointer",
@@ -29,7 +32,7 @@ OCAML = 'd=$(mktemp -d) && cd "$d" && cat >functions.ml && ocamlopt -S -c functi
 
 def number(register):
     name = register.strip().lstrip("%")
-    return NAMES.get(name) or re.sub("^[wx](?=[0-9])", "", name)
+    return NAMES.get(name) or re.sub("^[rwx](?=[0-9])", "", name)
 
 
 def moved(lines, at, end):
@@ -43,18 +46,31 @@ def moved(lines, at, end):
     return after, [*between, lines[at]]
 
 
-def is_changed(register, lines):
-    """Returns whether instructions mention a register of AArch64 more often than to save and to restore it once."""
-    own = re.compile(rf"\b[xw]{number(register)}\b")
-    return register[0] not in "xw" or sum(bool(own.search(line)) for line in lines if ".cfi" not in line) > 2
+def is_changed(register, lines, arch):
+    """Returns whether instructions mention a register other than to save and to restore it."""
+    own = number(register)
+    if arch == ARM:
+        names, saves = f"[xw]{own}", r"\s+(stp|ldp|str|ldr)\s.*\[(sp|x29)"
+    else:
+        names, saves = X86_NAMES.get(own, f"r{own}[dwb]?"), r"\s+(push|pop)"
+    mentions = re.compile(rf"\b({names})\b")
+    return any(mentions.search(line) and INSTRUCTION.match(line) and not re.match(saves, line) for line in lines)
 
 
-def plants(lines, start, end, arch):
-    """Yields the kind of a fault, the range of lines that it replaces, and the new lines."""
+def is_first(instruction, lines):
+    """Returns whether a row that starts at these lines applies to such an instruction."""
+    found = (instruction.match(line) or re.search(r"cfi_(def|adj)|state", line) for line in lines)
+    first = next(filter(None, found), None)
+    return first is not None and first.re is instruction
+
+
+def plants(lines, start, end, arch, others=()):
+    """Yields the kind of a fault, the range of lines that it replaces, and the new lines. `others` are the lines of the
+    function's other part."""
     cfa, offset = ENTRY[arch]
     states, saved = [], set()
     for at in range(start + 1, end):
-        if CALL.match(lines[at]) and any(map(INSTRUCTION.match, lines[at + 1:end])):
+        if CALL.match(lines[at]) and is_first(INSTRUCTION, lines[at + 1:end]):
             yield "row after a call", at, at, [lines[at], "\t.cfi_adjust_cfa_offset 8"]
         match = re.match(r"\s*\.cfi_(\w+)\s*([^#/]*)", lines[at])
         if not match:
@@ -71,7 +87,7 @@ def plants(lines, start, end, arch):
                 yield "missing row", at, at, []
         elif name in ("offset", "rel_offset"):
             # After a return, rows go on for code before it. There the register may have the caller's value still.
-            if arguments[0] not in saved and is_changed(arguments[0], lines[start:end]):
+            if arguments[0] not in saved and is_changed(arguments[0], [*others, *lines[start:end]], arch):
                 yield "missing save", at, at, []
             saved.add(arguments[0])
             for wrong in (-8, 8):
@@ -155,6 +171,7 @@ class Trial:
 
     def __init__(self, command, compiler, language, options, scratch):
         self.command, self.language, self.scratch = command, language, scratch
+        self.file = scratch / "p.so"
         self.arch = ARM if "aarch64" in compiler[0] else X86
         self.title = f"{compiler[0]} {options}"
         self.lines = compiled(*compiler, language, options)
@@ -166,17 +183,32 @@ class Trial:
         for step in ([tools + "as", "-o", "p.o", "p.s"], [tools + "ld", "-shared", "--defsym=__dso_handle=0", "-o", "p.so", "p.o"]):
             if subprocess.run(step, cwd=self.scratch, stderr=subprocess.DEVNULL).returncode:
                 return None
-        return findings(self.command, self.scratch / "p.so")
+        report = run(self.command, self.file)
+        self.is_at_calls = report["calls_only"]
+        return findings(report, self.file)
+
+    def plants(self, start, end, others, is_at_calls):
+        """Returns the faults of a function that can be observed: where only rows at calls are judged, these rows change."""
+        found = plants(self.lines, start, end, self.arch, others)
+        return [one for one in found if not is_at_calls or one[0] in OF_REGISTERS
+                or one[0] != "moved row" and is_first(CALL, self.lines[one[1] + 1:end])]
 
     def faults(self):
         """Plants the faults of each function, those of all functions at once."""
-        all_plants = [(name, list(plants(self.lines, start, end, self.arch)))
+        parts = {name: self.lines[start:end] for name, start, end in functions(self.lines)}
+        all_plants = [(name, self.plants(start, end, parts.get(name.removesuffix(".cold"), ()), self.is_at_calls))
                       for name, start, end in functions(self.lines)]
         for turn in range(max(len(found) for _, found in all_plants)):
-            planted = at_once(all_plants, turn)
-            lines = list(self.lines)
-            for _, (_, first, last, new) in reversed(planted):
-                lines[first:last + 1] = new
-            hit = self.lint(lines)
-            for name, (kind, first, _, new) in planted if hit is not None else []:
-                yield kind, name, hit, f"line {first}: {self.lines[first].strip()} -> {new}"
+            new = at_once(all_plants, turn)
+            hit = self.planted(new)
+            for one in new if hit is not None else []:
+                name, (kind, first, _, lines) = one
+                words = f"line {first}: {self.lines[first].strip()} -> {lines}"
+                yield kind, name, words, hit, lambda one=one: self.planted([one])
+
+    def planted(self, new):
+        """Returns the findings of each function with faults, or None if as refuses the text."""
+        lines = list(self.lines)
+        for _, (_, first, last, replaced) in reversed(new):
+            lines[first:last + 1] = replaced
+        return self.lint(lines)

@@ -108,7 +108,8 @@ impl Listing {
         let (rows, failed) = rows::of_cfi(function);
         let around = address.0.checked_sub(start.0).and_then(|offset| u32::try_from(offset).ok());
         let here = around.and_then(|offset| instructions.index_around(offset));
-        let mut marks = marks::by_instruction(lint_function(file, sections, start)?);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut marks = marks::by_instruction(lint_function(file, sections, threads, start)?);
         let mut table_rows = TableRows::new(tables);
         let mut disassembler = Disassembler::new();
         let (mut lines, mut last, mut before) = (Vec::new(), None, None);

@@ -66,6 +66,18 @@ fn disagreements_are_marked_and_nothing_else() {
     }
 }
 
+/// CFI that is exact at calls only has no marks for the rows that the whole file lacks.
+#[test]
+fn what_lint_accepts_has_no_mark() {
+    for name in ["x12_fl_24.o", "x14_fl_push_rbx.o", "x58_two_fdes.o"] {
+        let file = format!("../compact-unwind/mc/{name}");
+        let output = run(&["lint", "--json", &file]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&report["calls_only"], &report["wrong"]), (&json!(true), &json!(0)), "{name}");
+        assert_eq!(marks(&file, "__text+0"), [], "{name}");
+    }
+}
+
 #[test]
 fn a_planted_row_is_marked() {
     let object = fs::read(Path::new("../corpora/container").join(OBJECT)).unwrap();

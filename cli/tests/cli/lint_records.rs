@@ -96,6 +96,23 @@ fn plts_are_decided() {
     assert!(printed.contains(": 5 functions decided, 0 not; 0 with wrong CFI"), "{printed}");
 }
 
+/// The bytes are those of GNU ld's stub for TLS descriptors: `endbr64; push; jmp`. The expression of the PLT counts the pushed
+/// word from the 11th byte on, and the `jmp` is at the 10th. This is one fault.
+#[test]
+fn the_stub_of_tls_descriptors_has_one_finding() {
+    let file = scratch("tls_descriptors").join("linked.so");
+    let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
+    let pushed = bytes.windows(6).position(|window| window == [0x68, 0, 0, 0, 0, 0xe9]).unwrap();
+    let stub = [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x35, 0, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0];
+    bytes[pushed - 6..pushed + 10].copy_from_slice(&stub);
+    fs::write(&file, bytes).unwrap();
+    let report: Value =
+        serde_json::from_slice(&run(&["lint", "--json", file.to_str().unwrap()]).stdout).unwrap();
+    let kinds: Vec<_> =
+        report["findings"].as_array().unwrap().iter().map(|finding| &finding["kind"]).collect();
+    assert_eq!(kinds, ["no-row"]);
+}
+
 /// gas wrote the object. The readers are those of the table, and `--readers` alone takes all of them.
 #[test]
 fn readers_that_do_not_read_a_record_are_named() {

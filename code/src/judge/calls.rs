@@ -19,10 +19,11 @@ impl Judge<'_, '_> {
             if found.len() >= Judgement::MAX_FINDINGS {
                 return;
             }
-            if is_wrong(self.cfa[index]) {
-                found.extend(self.wrong_cfa(index, state));
-            }
             let Some(row) = self.row_at(index) else { return };
+            let is_lost = self.cfa[index] == CfaState::Unknown && self.is_lost(index, state, row.row.cfa);
+            if is_lost || is_wrong(self.cfa[index]) {
+                found.push(self.wrong_cfa(index, state, row.row.cfa));
+            }
             let faults = self.wrong_rules(self.wrong[index] & !OPEN, state, row);
             found.extend(faults.into_iter().map(|(kind, _, words)| self.at(index, kind, words)));
         });
@@ -71,29 +72,24 @@ impl Judge<'_, '_> {
         }
     }
 
-    fn wrong_cfa(&self, index: usize, state: &State) -> Option<Finding> {
-        let cfa = self.row_at(index)?.row.cfa;
+    fn wrong_cfa(&self, index: usize, state: &State, cfa: Cfa) -> Finding {
         let has = CfaWords(self.arch, cfa);
         let words = match (self.cfa[index], cfa) {
             (CfaState::Off(off), Cfa::Register { register, offset }) => {
                 let right = self.cfa_words(register, offset.saturating_sub(off));
                 format!("the CFA at this call is {right}, but the row has {has}")
             }
-            (_, Cfa::Register { register, .. }) => match state.get(self.arch, register) {
-                Value::Caller(own) if own == register => {
-                    format!(
-                        "{} has the caller's value at this call, but the row has {has}",
-                        RegisterName(self.arch, register)
-                    )
-                }
-                _ => format!(
-                    "{} has another value at this call, but the row has {has}",
-                    RegisterName(self.arch, register)
-                ),
-            },
+            (_, Cfa::Register { register, .. }) => {
+                let name = RegisterName(self.arch, register);
+                let value = match state.get(self.arch, register) {
+                    Value::Caller(own) if own == register => "the caller's",
+                    _ => "another",
+                };
+                format!("{name} has {value} value at this call, but the row has {has}")
+            }
             _ => format!("the row has {has}, which is not the CFA at this call"),
         };
-        Some(self.at(index, Kind::Call, words))
+        self.at(index, Kind::Call, words)
     }
 
     /// Makes a finding about one instruction.

@@ -107,10 +107,10 @@ impl Judge<'_, '_> {
                 Value::Caller(own) if self.has_helper && own == self.arch.frame_pointer() => {
                     CfaState::Unknown
                 }
-                Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_) => CfaState::Wrong,
-                Value::Unknown | Value::Perhaps(_) | Value::Site(..) | Value::Entry(_) | Value::Target(_) => {
-                    CfaState::Unknown
+                Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_) | Value::Target(_) => {
+                    CfaState::Wrong
                 }
+                Value::Unknown | Value::Perhaps(_) | Value::Site(..) | Value::Entry(_) => CfaState::Unknown,
             },
             Cfa::Memory { register, offset } => match state.pointed(self.arch, register, offset) {
                 Value::Cfa(0) => CfaState::Right,

@@ -77,12 +77,13 @@ impl Judge<'_, '_> {
         });
     }
 
-    /// Returns whether nothing is known about the register that the CFA is based on, where the code is entered, although
-    /// another register gives the CFA.
-    fn is_lost(&self, index: usize, state: &State, cfa: Cfa) -> bool {
+    /// Returns whether nothing is known about the register that the row's CFA is based on, although another register gives
+    /// the CFA.
+    pub(super) fn is_lost(&self, index: usize, state: &State, cfa: Cfa) -> bool {
         let Cfa::Register { register, .. } = cfa else { return false };
-        state.get(self.arch, register) == Value::Unknown
-            && register != self.arch.stack_pointer()
+        let value = state.get(self.arch, register);
+        matches!(value, Value::Unknown | Value::Perhaps(_) | Value::Site(..))
+            && !(register == self.arch.stack_pointer() && value.can_be_other_stack())
             && self.analysis.cfa(state).is_some()
             && !self.becomes_stack_pointer(index, register)
     }
@@ -137,8 +138,15 @@ impl Judge<'_, '_> {
             self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
         };
         // The instruction gives the register a value that is no address of the frame: it is neither loaded nor copied.
+        let all = self.analysis.instructions();
         let is_lost = |register| {
-            index_of(self.arch, register).is_some_and(|index| instruction.writes & 1 << index != 0)
+            let is_own = |index| register_of(index) == register;
+            let is_sum = |op: &Op| matches!(op, Op::Sum { to, .. } if is_own(*to));
+            let is_written =
+                index_of(self.arch, register).is_some_and(|index| instruction.writes & 1 << index != 0);
+            is_written
+                || (after.get(self.arch, register) == Value::Unknown
+                    && all.ops(instruction).iter().any(is_sum))
         };
         let has = match after.get(self.arch, register) {
             // We assume that the row before was right, so that a disagreement is only reported where it begins.
@@ -150,7 +158,7 @@ impl Judge<'_, '_> {
             Value::Caller(own) if own == register => {
                 format!("{} has the caller's value now", RegisterName(self.arch, register))
             }
-            Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_)
+            Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_) | Value::Target(_)
                 if register != self.arch.stack_pointer() =>
             {
                 format!("{} has another value", RegisterName(self.arch, register))
@@ -165,7 +173,7 @@ impl Judge<'_, '_> {
             _ if is_same && changes(register) => {
                 format!("{} has another value now", RegisterName(self.arch, register))
             }
-            Value::Unknown | Value::Site(..)
+            Value::Unknown | Value::Perhaps(_) | Value::Site(..)
                 if !is_same
                     && (!changes(register) || is_lost(register))
                     && self.knows_better(after, before)

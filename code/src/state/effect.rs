@@ -160,14 +160,15 @@ impl State {
             },
             Op::Sum { to, left, right, shift, minus, signed } => {
                 let value = self.sum(self.at(left), self.at(right), (shift, minus, signed), context);
-                // An unknown amount is taken off the stack, for an array of variable size. If it is added where the frame
-                // is gone, then the stack pointer gets the value of another frame (`__builtin_eh_return`).
+                // An unknown amount is taken off the stack, for an array of variable size, perhaps in another register. If
+                // it is added where the frame is gone, then the stack pointer gets the value of another frame
+                // (`__builtin_eh_return`).
                 let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
-                let is_stack = Register(to.into()) == arch.stack_pointer()
-                    && left == to
-                    && (minus || self.at(to) != entry);
+                let is_stack = Register(to.into()) == arch.stack_pointer() && left == to;
+                let is_in_frame = self.at(left).place().is_some_and(|place| place.is_in_frame());
+                let is_site = if minus { is_stack || is_in_frame } else { is_stack && self.at(to) != entry };
                 match value {
-                    Value::Unknown if is_stack => (to, self.site(Context::site(context, site))),
+                    Value::Unknown if is_site => (to, self.site(Context::site(context, site))),
                     value => (to, value),
                 }
             }

@@ -3,7 +3,7 @@
 use cfipack_code::Kind;
 use cfipack_format::{Arch, Register, Rule};
 
-use super::{Described, Function, RBX, RSP, SP, X29};
+use super::{Described, Function, RBP, RBX, RSP, SP, X29};
 
 #[test]
 fn the_rows_of_a_landing_pad_are_judged() {
@@ -68,6 +68,17 @@ fn a_helper_may_set_the_frame_pointer() {
     // Without the first call, nothing has set x29.
     let without = [&bytes[..4], &bytes[8..]].concat();
     assert_eq!(judged(&without, 8).0, [Kind::Mismatch]);
+    // stp; bl; nop; nop; bl; b: the second call makes no frame.
+    let words = [words[0], words[1], 0xd503_201f, 0xd503_201f, words[1], words[4]];
+    let second: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(judged(&second, 16).0, []);
+    assert_eq!(judged(&second, 20).0, [Kind::NoInstruction]);
+    // push rbp; call rdi; mov rbp, rsp; nop; pop rbp; nop; ret: the function itself sets rbp.
+    let bytes = [0x55, 0xff, 0xd7, 0x48, 0x89, 0xe5, 0x90, 0x5d, 0x90, 0xc3];
+    let saved = [(RBP, Rule::Cfa(-16))];
+    let rows: [Described<'_>; 4] =
+        [(0, (RSP, 8), &[]), (1, (RSP, 16), &saved), (6, (RBP, 16), &saved), (9, (RSP, 8), &[])];
+    assert_eq!(Function::new(Arch::Amd64, &bytes).found(&rows), [(Kind::NoRow, 8)]);
 }
 
 #[test]
@@ -195,4 +206,60 @@ fn a_call_at_the_entry_keeps_arguments() {
         (17, (RSP, 8), &[]),
     ];
     assert_eq!(Function::new(Arch::Amd64, &framed).found(&rows), [(Kind::SavedRegister, 10)]);
+}
+
+/// At a landing pad, the stack pointer has an unknown distance to the CFA, and rbp has a known one.
+#[test]
+fn the_cfa_of_a_landing_pad_is_in_no_aligned_stack_pointer() {
+    // push rbp; mov rbp, rsp; and rsp, -64; call rdi; leave; ret; pad: mov rdi, rax; call rdi; ud2
+    let bytes = [
+        0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xc0, 0xff, 0xd7, 0xc9, 0xc3, 0x48, 0x89, 0xc7, 0xff, 0xd7,
+        0x0f, 0x0b,
+    ];
+    let function = Function { pad: Some((8, 12)), ..Function::new(Arch::Amd64, &bytes) };
+    let saved = [(RBP, Rule::Cfa(-16))];
+    let found = |base| {
+        function.found(&[
+            (0, (RSP, 8), &[]),
+            (1, (RSP, 16), &saved),
+            (4, (RBP, 16), &saved),
+            (11, (RSP, 8), &[]),
+            (12, (base, 16), &saved),
+        ])
+    };
+    assert_eq!(found(RBP), []);
+    assert_eq!(found(RSP), [(Kind::Branch, 12)]);
+}
+
+#[test]
+fn at_a_call_the_cfa_is_in_no_register_with_an_unknown_value() {
+    // push rbx; mov rbx, [rdi]; call rsi; pop rbx; ret
+    let bytes = [0x53, 0x48, 0x8b, 0x1f, 0xff, 0xd6, 0x5b, 0xc3];
+    let saved = [(RBX, Rule::Cfa(-16))];
+    let wrong = |base| {
+        let rows: [Described<'_>; 3] = [(0, (RSP, 8), &[]), (1, (base, 16), &saved), (7, (RSP, 8), &[])];
+        Function::new(Arch::Amd64, &bytes).with_judge(&rows, |judge| judge.at_calls().len())
+    };
+    assert_eq!([wrong(RSP), wrong(RBX)], [0, 1]);
+}
+
+/// A row after a call and its padding contradicts the code, which never returns: the call may not return.
+#[test]
+fn a_call_before_a_wrong_row_may_not_return() {
+    let saved = |place| [(RBX, Rule::Cfa(place))];
+    let unconfirmed = |end: &[u8]| {
+        // push rbx; call rdi; int3; pop rbx; then the end.
+        let bytes = [&[0x53, 0xff, 0xd7, 0xcc, 0x5b][..], end].concat();
+        let (right, wrong) = (saved(-16), saved(-24));
+        let rows: [Described<'_>; 4] =
+            [(0, (RSP, 8), &[]), (1, (RSP, 16), &right), (4, (RSP, 16), &wrong), (5, (RSP, 8), &[])];
+        Function::new(Arch::Amd64, &bytes).with_analysis(
+            &rows,
+            |_| {},
+            |analysis, judge| judge.judge().unconfirmed_calls(analysis, false),
+        )
+    };
+    let (stops, returns) = ([0x0f, 0x0b], [0xc3]);
+    assert_eq!(unconfirmed(&stops), [1]);
+    assert_eq!(unconfirmed(&returns), []);
 }

@@ -3,7 +3,7 @@
 use cfipack_code::{Kind, Rows};
 use cfipack_format::{Arch, Cfa, Register, Rule};
 
-use super::{Described, Function, RBP, RBX, RSP, SAVES_RBX, SP};
+use super::{Described, Function, RBP, RBX, RSP, SAVES_RBX, SP, X29};
 
 #[test]
 fn the_cfa_is_in_no_register_with_another_value() {
@@ -113,6 +113,28 @@ fn a_return_in_a_frame_is_found() {
     // push rbx; ret
     let function = Function::new(Arch::Amd64, &[0x53, 0xc3]);
     assert_eq!(function.found(&[(0, (RSP, 8), &[]), (1, (RSP, 16), &[])]), [(Kind::Return, 1)]);
+    // push rbx; ret; xor eax, eax; ret: no path leads to the last two.
+    let more = Function::new(Arch::Amd64, &[0x53, 0xc3, 0x31, 0xc0, 0xc3]);
+    assert_eq!(more.judged(&[(0, (RSP, 8), &[])]).undecided, 2);
+}
+
+/// The distance of the stack pointer is not known, and the row before is right.
+#[test]
+fn the_row_before_shows_that_a_register_is_no_cfa() {
+    // push rbp; mov rbp, rsp; sub rsp, rdi; nop; leave; ret
+    let bytes = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x29, 0xfc, 0x90, 0xc9, 0xc3];
+    let saved = [(RBP, Rule::Cfa(-16))];
+    let found = |base| {
+        Function::new(Arch::Amd64, &bytes).found(&[
+            (0, (RSP, 8), &[]),
+            (1, (RSP, 16), &saved),
+            (4, (RBP, 16), &saved),
+            (8, (base, 16), &saved),
+            (9, (RSP, 8), &[]),
+        ])
+    };
+    assert_eq!(found(RBP), []);
+    assert_eq!(found(RSP), [(Kind::NoInstruction, 8)]);
 }
 
 #[test]
@@ -141,7 +163,48 @@ fn the_cfa_is_in_no_register_that_was_computed() {
     let imul = [0x0f, 0xaf, 0xc7];
     let call = [0x90, 0xff, 0xd7];
     let load = [0x48, 0x8b, 0x07];
+    let add = [0x48, 0x01, 0xf8];
     assert_eq!(found(imul), [(Kind::NoInstruction, 4)]);
+    assert_eq!(found(add), [(Kind::NoInstruction, 4)]);
     assert_eq!(found(call), [(Kind::NoInstruction, 4)]);
     assert_eq!(found(load), []);
+}
+
+#[test]
+fn the_stack_pointer_is_followed_where_an_unknown_amount_is_taken_off() {
+    // push rbp; mov rbp, rsp; mov rax, rsp; sub rax, rdi; mov rsp, rax; leave; ret
+    let bytes = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xe0, 0x48, 0x29, 0xf8, 0x48, 0x89, 0xc4, 0xc9, 0xc3];
+    let saved = [(RBP, Rule::Cfa(-16))];
+    let found = |base| {
+        let rows: [Described<'_>; 4] =
+            [(0, (RSP, 8), &[]), (1, (RSP, 16), &saved), (4, (base, 16), &saved), (14, (RSP, 8), &[])];
+        Function::new(Arch::Amd64, &bytes).found(&rows)
+    };
+    assert_eq!(found(RBP), []);
+    assert_eq!(found(RSP), [(Kind::NoRow, 13)]);
+}
+
+/// The register may have the caller's value, or another one.
+#[test]
+fn the_cfa_is_in_no_register_that_paths_disagree_about() {
+    // sub sp, sp, #16; and x29, x29, x1; nop; add sp, sp, #16; ret
+    let words = [0xd100_43ff_u32, 0x8a01_03bd, 0xd503_201f, 0x9100_43ff, 0xd65f_03c0];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let found = |base| {
+        let rows: [Described<'_>; 4] =
+            [(0, (SP, 0), &[]), (4, (SP, 16), &[]), (12, (base, 16), &[]), (16, (SP, 0), &[])];
+        Function::new(Arch::Aarch64, &bytes).found(&rows)
+    };
+    assert_eq!(found(SP), []);
+    assert_eq!(found(X29), [(Kind::NoInstruction, 12)]);
+}
+
+#[test]
+fn the_cfa_is_at_no_address_from_a_jump_table() {
+    // lea rdx, [rip+64]; movsxd rax, [rdx+rdi*4]; add rax, rdx; jmp rax
+    let bytes =
+        [0x48, 0x8d, 0x15, 0x40, 0x00, 0x00, 0x00, 0x48, 0x63, 0x04, 0xba, 0x48, 0x01, 0xd0, 0xff, 0xe0];
+    let function = Function::new(Arch::Amd64, &bytes);
+    let rax = Register(0);
+    assert_eq!(function.found(&[(0, (RSP, 8), &[]), (14, (rax, 8), &[])]), [(Kind::NoInstruction, 14)]);
 }

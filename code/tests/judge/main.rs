@@ -55,6 +55,15 @@ impl<'f> Function<'f> {
         change: impl FnOnce(&mut Rows),
         look: impl FnOnce(&Judge<'_, '_>) -> R,
     ) -> R {
+        self.with_analysis(described, change, |_, judge| look(judge))
+    }
+
+    fn with_analysis<R>(
+        &self,
+        described: &[Described<'_>],
+        change: impl FnOnce(&mut Rows),
+        look: impl FnOnce(&Analysis<'_>, &Judge<'_, '_>) -> R,
+    ) -> R {
         let mut rows = Rows::new();
         for (start, (register, offset), rules) in described {
             let of = |register: Register, other| {
@@ -84,7 +93,7 @@ impl<'f> Function<'f> {
         });
         let ways = Ways { start: Some(&entry), entries: &[], call_sites: site.as_slice(), noreturn: &[] };
         let analysis = Analysis::new(code, &instructions, &NoMemory, ways);
-        look(&Judge::new(&analysis, &rows, self.red_zone))
+        look(&analysis, &Judge::new(&analysis, &rows, self.red_zone))
     }
 
     /// Returns the kinds of the findings with the offsets where the wrong rows start.

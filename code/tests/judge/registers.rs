@@ -230,6 +230,13 @@ fn registers_of_another_convention_are_not_lost() {
     // mov rdx, rbx; mov rax, [rdi]; xor ebx, ebx; mov rbx, rdx; ret
     let saves = [0x48, 0x89, 0xda, 0x48, 0x8b, 0x07, 0x31, 0xdb, 0x48, 0x89, 0xd3, 0xc3];
     assert_eq!(found(&saves), [(Kind::LostRegister, 8)]);
+    // push rcx; mov [rsp], rbx; mov rbx, rdi; call rsi; nop; mov rbx, [rsp]; mov rax, [rbx]; pop rcx; ret: also after a call.
+    let after_call = [
+        0x51, 0x48, 0x89, 0x1c, 0x24, 0x48, 0x89, 0xfb, 0xff, 0xd6, 0x90, 0x48, 0x8b, 0x1c, 0x24, 0x48, 0x8b,
+        0x03, 0x59, 0xc3,
+    ];
+    let rows: [Described<'_>; 3] = [(0, (RSP, 8), &[]), (1, (RSP, 16), &[]), (19, (RSP, 8), &[])];
+    assert_eq!(Function::new(Arch::Amd64, &after_call).found(&rows), []);
 }
 
 /// An unwinder authenticates the return address with the key that the CIE has.

@@ -2,7 +2,7 @@
 
 use cfipack_code::{
     Analysis, CallSite, Code, Condition, Disassembler, Doubt, Entry, Finding, Flow, FullRow, Instructions,
-    Judge, Judgement, Memory as _, Rows, State, Value, Ways, landing_pads,
+    Judge, Judgement, Kind, Memory as _, Rows, State, Value, Ways, landing_pads,
 };
 use cfipack_format::{Address, Arch, Cfa, CfaWords, Family, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
@@ -69,6 +69,11 @@ pub struct Outcome {
 impl Outcome {
     pub fn undecided(doubt: &'static str) -> Self {
         Self { doubt: Some(doubt), ..Self::default() }
+    }
+
+    /// Returns whether nothing was found, and ways from other functions change nothing about this.
+    pub fn is_clean_alone(&self) -> bool {
+        self.findings.is_empty() && !self.waits && !self.needs_call && !self.has_last_calls
     }
 }
 
@@ -357,9 +362,12 @@ impl<'l, 'f> Linter<'l, 'f> {
         &self,
         analysis: &Analysis<'_>,
         judge: &Judge<'_, '_>,
-        judgement: Judgement,
+        mut judgement: Judgement,
         evaluated: &Evaluated,
     ) -> Outcome {
+        // The expression of stubs has no row that starts anywhere.
+        let is_stub = |offset| evaluated.stubs.is_some_and(|(start, end)| (start..end).contains(&offset));
+        judgement.findings.retain(|finding| finding.kind != Kind::Boundary || !is_stub(finding.wrong.0));
         let doubt = doubt(analysis, &judgement, evaluated, &self.rows);
         let not_reached = analysis.doubts().any(|(doubt, _)| doubt == Doubt::NotReached);
         let is_clean = judgement.findings.is_empty();

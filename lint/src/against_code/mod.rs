@@ -57,6 +57,8 @@ pub struct WrongFunction {
     pub start: Address,
     /// The disagreements, by instruction.
     pub findings: Vec<Found>,
+    /// The places where a disagreement changes or ends.
+    pub ends: Vec<Found>,
     /// The calls with a wrong row.
     pub at_calls: Vec<Found>,
 }
@@ -229,14 +231,18 @@ const INEXACT: u64 = 4;
 /// epilogues write none in the whole file.
 const EXACT_SHARE: u64 = 16;
 
-/// Compares the CFI of the function that starts at `start` with its code, without the ways into it from other functions.
-/// The result has the places where a disagreement ends, too ([`Finding::continues`]).
+/// Compares the CFI of the function that starts at `start` with its code. The result has the findings of [`lint()`], and
+/// the places where a disagreement ends ([`Finding::continues`]).
+///
+/// Follows the whole file on `threads` threads if the rest of the file matters: for a function that is not clean by itself,
+/// and for a fragment, which other functions jump into.
 ///
 /// # Errors
 /// The sections, the symbols or the relocations of the file cannot be read.
 pub fn lint_function(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
+    threads: usize,
     start: Address,
 ) -> Result<Vec<Found>, cfipack_container::Error> {
     let memory = FileMemory::new(file)?;
@@ -248,9 +254,14 @@ pub fn lint_function(
     let Ok(index) = all.binary_search_by_key(&start, |function| function.start) else {
         return Ok(Vec::new());
     };
-    let pass = Pass { is_called: is_callable(&symbols, start) == Some(true), is_closed: false };
     let mut linter = Linter::new(&memory, &functions, file.arch(), &imports);
-    Ok(linter.compare(&all[index], &[], pass).findings)
+    let outcome = linter.compare(&all[index], &[], Pass::default());
+    if outcome.is_clean_alone() && is_callable(&symbols, start) != Some(false) {
+        return Ok(Vec::new());
+    }
+    let lint = lint(file, sections, threads, &|function| function == start, &|_, _| {})?;
+    let functions = lint.functions.into_iter();
+    Ok(functions.flat_map(|function| [function.findings, function.ends]).flatten().collect())
 }
 
 /// The most rounds over a file. The first round compares all functions, the second the fragments that functions jump
@@ -347,8 +358,7 @@ impl Work<'_, '_> {
 }
 
 impl Lint {
-    fn add(&mut self, start: Address, mut outcome: Outcome) {
-        outcome.findings.retain(|found| !found.finding.continues);
+    fn add(&mut self, start: Address, outcome: Outcome) {
         self.instructions += outcome.right;
         match outcome.doubt {
             None => self.decided += 1,
@@ -360,9 +370,11 @@ impl Lint {
                 }
             }
         }
-        if !outcome.findings.is_empty() {
-            let Outcome { findings, at_calls, .. } = outcome;
-            self.functions.push(WrongFunction { start, findings, at_calls });
+        let Outcome { findings, at_calls, .. } = outcome;
+        let (ends, findings): (Vec<_>, Vec<_>) =
+            findings.into_iter().partition(|found| found.finding.continues);
+        if !findings.is_empty() {
+            self.functions.push(WrongFunction { start, findings, ends, at_calls });
         }
     }
 
@@ -376,6 +388,7 @@ impl Lint {
         self.has_no_ends = false;
         for function in &mut self.functions {
             function.findings = std::mem::take(&mut function.at_calls);
+            function.ends.clear();
         }
         self.functions.retain(|function| !function.findings.is_empty());
         self
