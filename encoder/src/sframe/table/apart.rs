@@ -23,7 +23,7 @@ pub(crate) enum Sorted<'e> {
 impl<'e> Sorted<'e> {
     /// Sorts entries, on the threads of a pool.
     pub(crate) fn new(entries: &'e [Entry], pool: &dyn Pool) -> Self {
-        let order = Order::new(pool, entries, MIDDLE);
+        let order = Order::new(pool, entries, |number| entries[number].start, MIDDLE);
         if order.is_sorted() {
             return Self::Already(entries);
         }
