@@ -57,7 +57,7 @@ pub(crate) struct Machines<'a> {
     pub(crate) common: Common,
     pub(crate) cies: Cies<'a>,
     /// Adds common functions together. `None` before the first section.
-    pub(crate) batch: Option<Box<Batch>>,
+    pub(crate) batch: Option<Box<Batch<'a>>>,
     /// Interprets functions for layout `Gnu`.
     pub(super) gnu: Gnu<'a>,
 }

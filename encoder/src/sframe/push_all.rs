@@ -65,14 +65,14 @@ impl<'a> Builder<'a> {
             && self.draft.options.share
             && functions.arch() == self.draft.abi.arch()
             && self.draft.can_take(K::ARE_ADDRESSES).is_ok();
-        let mut batch = in_batches.then(|| self.take_batch());
+        let mut batch = in_batches.then(|| self.take_batch(functions.section_bytes()));
         loop {
             if let Some(batch) = &mut batch {
                 batch.fill(functions);
                 let is_full = batch.is_full();
                 count += batch.len().to_u64();
                 if batch.len() > 0 {
-                    self.push_batch(functions.section_bytes(), batch, |builder, fde| {
+                    self.push_batch(batch, |builder, fde| {
                         builder.push_one(&functions.function_of(fde), &mut omitted);
                     });
                 }
@@ -97,10 +97,10 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Takes the batch, with what it remembers of the functions before.
-    fn take_batch(&mut self) -> Box<Batch> {
+    /// Takes the batch for a section, with what it remembers of the sections before.
+    fn take_batch(&mut self, section: &'a [u8]) -> Box<Batch<'a>> {
         let mut batch = self.machines.batch.take().unwrap_or_else(|| Box::new(Batch::new()));
-        batch.memo.prepare(self.draft.entries.list.capacity());
+        batch.memo.begin(section, self.draft.entries.list.capacity());
         batch
     }
 

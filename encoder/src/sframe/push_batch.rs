@@ -10,18 +10,18 @@ use crate::sframe::fast::memo::Remembered;
 use crate::sframe::table::entries::Entry;
 use crate::sframe::table::wide_attribute::WideAttribute;
 
-impl Builder<'_> {
-    /// Adds the functions of a batch of a section, and empties it. `general` adds the function of an FDE by the
-    /// general path.
+impl<'a> Builder<'a> {
+    /// Adds the functions of a batch, and empties it. `general` adds the function of an FDE by the general
+    /// path.
     #[inline]
     pub(crate) fn push_batch(
         &mut self,
-        section: &[u8],
-        batch: &mut Batch,
+        batch: &mut Batch<'a>,
         mut general: impl FnMut(&mut Self, &PlainFde),
     ) {
         self.flush();
-        self.run_batch(section, batch);
+        let section = batch.memo.section();
+        self.run_batch(batch);
         self.draft.entries.blocks.touch(batch.missed.iter().map(|function| function.hash));
         let mut next = 0;
         for function in &batch.missed {
@@ -85,8 +85,9 @@ impl Builder<'_> {
 
     /// Looks up the functions of a batch in the memo, and makes the FREs of functions that it does not have.
     #[inline(always)]
-    fn run_batch(&mut self, section: &[u8], batch: &mut Batch) {
-        let (missing, count) = batch.find(section);
+    fn run_batch(&mut self, batch: &mut Batch<'a>) {
+        let section = batch.memo.section();
+        let (missing, count) = batch.find();
         for &number in &missing[..count] {
             let BatchFunction { fde, cie } = &batch.functions[number];
             let code = fde.code(section);

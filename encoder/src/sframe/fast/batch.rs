@@ -5,10 +5,9 @@
 use alloc::vec::Vec;
 
 use crate::cfi::{Functions, Keys, PlainFde};
-use crate::sframe::fast::memo::{Key, Memo, Remembered, Start};
+use crate::sframe::fast::memo::{Key, Memo, Remembered};
 use crate::sframe::rows::fres::Block;
 use crate::sframe::table::block::GROUP;
-use crate::sframe::table::chunk::WORDS;
 use crate::sframe::table::wide_attribute::WideAttribute;
 
 /// A function of a batch.
@@ -33,23 +32,21 @@ pub(crate) struct MissedFunction {
 
 /// Functions of a section that are added together, and what is remembered of all sections.
 #[derive(Clone, Debug)]
-pub(crate) struct Batch {
+pub(crate) struct Batch<'a> {
     pub(crate) functions: Vec<BatchFunction>,
     pub(crate) keys: [Key; GROUP],
-    starts: [Start; GROUP],
     /// The block and the number of rows of each function.
     pub(crate) results: [Remembered; GROUP],
     /// The functions that are not in the memo.
     pub(crate) missed: Vec<MissedFunction>,
-    pub(crate) memo: Memo,
+    pub(crate) memo: Memo<'a>,
 }
 
-impl Batch {
+impl Batch<'_> {
     pub(crate) fn new() -> Self {
         let (functions, missed) = (Vec::with_capacity(GROUP), Vec::with_capacity(GROUP));
-        let (keys, starts) = ([Key::NONE; GROUP], [[0; WORDS]; GROUP]);
-        let results = [Remembered { block: 0, num_fres: 0 }; GROUP];
-        Self { functions, keys, starts, results, missed, memo: Memo::default() }
+        let (keys, results) = ([Key::NONE; GROUP], [Remembered { block: 0, num_fres: 0 }; GROUP]);
+        Self { functions, keys, results, missed, memo: Memo::default() }
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -72,20 +69,16 @@ impl Batch {
 
     /// Looks up all functions in the memo. Returns the numbers of the functions that it does not have.
     #[inline(never)]
-    pub(crate) fn find(&mut self, section: &[u8]) -> ([usize; GROUP], usize) {
-        let places = self.keys.iter_mut().zip(&mut self.starts);
-        for ((key, start), BatchFunction { fde, cie }) in places.zip(&self.functions) {
-            match fde.code(section) {
-                Some(code) => (*key, *start) = self.memo.key(*cie, &code),
-                None => *key = Key::NONE,
-            }
+    pub(crate) fn find(&mut self) -> ([usize; GROUP], usize) {
+        let section = self.memo.section();
+        for (key, BatchFunction { fde, cie }) in self.keys.iter_mut().zip(&self.functions) {
+            *key = fde.code(section).map_or(Key::NONE, |code| self.memo.key(*cie, &code));
         }
         let (mut missing, mut count) = ([0; GROUP], 0);
-        let places = self.keys.iter().zip(&self.starts);
-        let found = self.results.iter_mut().zip(places).zip(&self.functions);
-        for (number, ((result, (key, start)), BatchFunction { fde, .. })) in found.enumerate() {
+        let found = self.results.iter_mut().zip(&self.keys).zip(&self.functions);
+        for (number, ((result, key), BatchFunction { fde, .. })) in found.enumerate() {
             let code = fde.code(section);
-            let remembered = code.and_then(|code| self.memo.find(*key, start, &code, fde.size));
+            let remembered = code.and_then(|code| self.memo.find(*key, &code, fde.size));
             missing[count % GROUP] = number;
             count += usize::from(remembered.is_none());
             *result = remembered.unwrap_or(*result);

@@ -17,7 +17,8 @@ use crate::sframe::table::chunk::{CHUNK, WORDS, mix, same_words, words};
 /// the same mark, and a function longer than `end`.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// The start of the instructions in [`Memo::known`].
+    /// The number of the section with the instructions, and their start there.
+    section: u32,
     at: u32,
     /// The number of the block with their rows.
     block: u32,
@@ -61,99 +62,94 @@ pub(crate) struct Remembered {
     pub(crate) num_fres: u32,
 }
 
-/// The first [`CHUNK`] bytes of a function's instructions, with zeros after them.
-pub(crate) type Start = [u64; WORDS];
-
 /// Instructions that have been interpreted, in any section of a builder.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Memo {
+pub(crate) struct Memo<'a> {
     /// Pairs of slots; the number of pairs is a power of two. Instructions with the same hash share a pair.
     /// The slot that was written last comes first.
     slots: Vec<[Slot; 2]>,
-    /// The bytes of the instructions, and at least [`CHUNK`] bytes after them.
-    known: Vec<u8>,
-    /// The end of the instructions.
-    end: usize,
+    sections: Vec<&'a [u8]>,
 }
 
-impl Memo {
+impl<'a> Memo<'a> {
     /// The longest instructions that are remembered, in bytes.
     const LONGEST: usize = 0xff;
     /// The mark of instructions that are not remembered. No other instructions have it, because empty
     /// instructions are never remembered.
     const NONE: Mark = Mark(0);
-    const EMPTY: Slot = Slot { at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
+    const EMPTY: Slot = Slot { section: 0, at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
     /// The greatest number of pairs. With more, the memo is slow because it is not in the processor's caches.
     const MAX_PAIRS: usize = 1 << 16;
-    /// Bytes of the instructions for each pair. If there are more, the memo forgets all.
-    const BYTES_OF_A_PAIR: usize = 32;
 
-    /// Prepares for a table of about `functions` functions. The size assumes that most functions repeat the
-    /// instructions of another function. A memo that becomes larger forgets all.
-    pub(crate) fn prepare(&mut self, functions: usize) {
+    /// Begins a section of a table of about `functions` functions. The size assumes that most functions repeat
+    /// the instructions of another function. A memo that becomes larger forgets all.
+    pub(crate) fn begin(&mut self, section: &'a [u8], functions: usize) {
         let pairs = (functions / 6).next_power_of_two().min(Self::MAX_PAIRS);
         if self.slots.len() < pairs {
             self.slots = vec![[Self::EMPTY; 2]; pairs];
-            self.known = vec![0; pairs * Self::BYTES_OF_A_PAIR + Self::LONGEST + CHUNK];
-            self.end = 0;
+            self.sections.clear();
         }
+        self.sections.push(section);
     }
 
-    /// Returns the key of a function, and the start of its instructions. `cie` is the number of its CIE, below
-    /// 16.
+    /// The section that was begun last.
     #[inline(always)]
-    pub(crate) fn key(&self, cie: u8, code: &Code<'_>) -> (Key, Start) {
+    pub(crate) fn section(&self) -> &'a [u8] {
+        self.sections.last().copied().unwrap_or_default()
+    }
+
+    /// Returns the key of a function. `cie` is the number of its CIE, below 16.
+    #[inline(always)]
+    pub(crate) fn key(&self, cie: u8, code: &Code<'_>) -> Key {
         let len = code.len();
-        let start = match code.tail().first_chunk() {
-            Some(head) => words(head, len),
-            None => words(&last_chunk(code.tail()), len),
-        };
-        let hash = mix(0, &start);
+        let hash = mix(0, &head(code));
         let mark = len as u16 | u16::from(cie % 16) << 8;
         let hash = (hash ^ u64::from(mark)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mark = Mark(mark | (hash >> 48) as u16 & 0xf000);
         let slot = (hash >> 20).to_usize() & (self.slots.len() - 1);
         let can_be = (len <= Self::LONGEST) & (len > 0);
-        (if can_be { Key { slot: slot as u32, mark } } else { Key::NONE }, start)
+        if can_be { Key { slot: slot as u32, mark } } else { Key::NONE }
     }
 
-    /// Finds the result of instructions that are equal to `code`, for a function of `size` bytes. `start` is the
-    /// start of the instructions.
+    /// Finds the result of instructions that are equal to `code`, for a function of `size` bytes.
     #[inline(always)]
-    pub(crate) fn find(&self, key: Key, start: &Start, code: &Code<'_>, size: u32) -> Option<Remembered> {
+    pub(crate) fn find(&self, key: Key, code: &Code<'_>, size: u32) -> Option<Remembered> {
         let pair = &self.slots[key.slot.to_usize()];
-        let Slot { at, block, end, num_fres, mark } = pair[usize::from(pair[0].mark != key.mark)];
+        let Slot { section, at, block, end, num_fres, mark } = pair[usize::from(pair[0].mark != key.mark)];
         if (mark != key.mark) | (size <= end) {
             return None;
         }
-        let (known, len) = (&self.known[at.to_usize()..], code.len());
-        let found = same_words(&words(known.first_chunk()?, len), start)
+        let (known, len) = (self.sections[section.to_usize()].get(at.to_usize()..)?, code.len());
+        let found = same_words(&words(known.first_chunk()?, len), &head(code))
             && (len <= CHUNK || known.get(CHUNK..len) == code.tail().get(CHUNK..len));
         found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 
-    /// Remembers the result of instructions. `end` is the location after their last advance, from the
+    /// Remembers the result of instructions of the last section. `end` is the location after their last advance, from the
     /// function's start.
     #[inline]
     pub(crate) fn remember(&mut self, key: Key, code: &Code<'_>, end: u64, result: Remembered) {
-        if let (Ok(end), Ok(num_fres)) = (u32::try_from(end), u16::try_from(result.num_fres))
+        let (at, end) = (u32::try_from(code.offset()), u32::try_from(end));
+        if let (Ok(at), Ok(end), Ok(num_fres)) = (at, end, u16::try_from(result.num_fres))
             && key.mark != Self::NONE
-            && let Some(bytes) = code.tail().get(..code.len())
         {
-            if self.end + CHUNK + bytes.len() > self.known.len() {
-                self.slots.fill([Self::EMPTY; 2]);
-                self.end = 0;
-            }
-            let at = self.end as u32;
-            self.known[self.end..][..bytes.len()].copy_from_slice(bytes);
-            self.end += bytes.len();
+            let section = (self.sections.len() - 1) as u32;
             let [first, second] = &mut self.slots[key.slot.to_usize()];
             // If the marks are equal, a function of the same batch usually had the same instructions.
             if first.mark != key.mark {
                 *second = *first;
             }
-            *first = Slot { at, block: result.block, end, num_fres, mark: key.mark };
+            *first = Slot { section, at, block: result.block, end, num_fres, mark: key.mark };
         }
+    }
+}
+
+/// Returns the first [`CHUNK`] bytes of instructions, with zeros after them.
+#[inline(always)]
+fn head(code: &Code<'_>) -> [u64; WORDS] {
+    match code.tail().first_chunk() {
+        Some(head) => words(head, code.len()),
+        None => words(&last_chunk(code.tail()), code.len()),
     }
 }
 
@@ -179,6 +175,7 @@ mod tests {
     fn section(instructions: &[&[u8]], size: u32) -> Vec<u8> {
         let mut bytes = CIE.to_vec();
         instructions.iter().for_each(|instructions| fde(&mut bytes, 0, 0, size, instructions));
+        bytes.extend([0; super::CHUNK]);
         bytes
     }
 
@@ -193,11 +190,10 @@ mod tests {
         let bytes = section(&[known, wanted], size);
         let codes = codes(&bytes);
         let mut memo = Memo::default();
-        memo.prepare(1);
+        memo.begin(&bytes, 1);
         let result = Remembered { block: 3, num_fres: 2 };
-        memo.remember(memo.key(0, &codes[0]).0, &codes[0], 5, result);
-        let (key, start) = memo.key(cie, &codes[1]);
-        memo.find(key, &start, &codes[1], size).is_some_and(|found| found == result)
+        memo.remember(memo.key(0, &codes[0]), &codes[0], 5, result);
+        memo.find(memo.key(cie, &codes[1]), &codes[1], size).is_some_and(|found| found == result)
     }
 
     /// A pair keeps the last two different instructions, even if the same instructions are remembered again.
@@ -207,14 +203,14 @@ mod tests {
         let codes = codes(&bytes);
         let found = |remembered: &[usize]| {
             let mut memo = Memo::default();
-            memo.prepare(1);
+            memo.begin(&bytes, 1);
             for &number in remembered {
                 let result = Remembered { block: number as u32, num_fres: 1 };
-                memo.remember(memo.key(0, &codes[number]).0, &codes[number], 5, result);
+                memo.remember(memo.key(0, &codes[number]), &codes[number], 5, result);
             }
             [0, 1, 2].map(|number| {
-                let (key, start) = memo.key(0, &codes[number]);
-                memo.find(key, &start, &codes[number], 6).map(|result| result.block as usize)
+                let code = &codes[number];
+                memo.find(memo.key(0, code), code, 6).map(|result| result.block as usize)
             })
         };
         assert_eq!(found(&[0, 1]), [Some(0), Some(1), None]);
