@@ -1,5 +1,6 @@
 //! The [`Builder`], which turns functions into a [`Section`].
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use cfipack_format::sframe::{Abi, Header};
@@ -9,6 +10,7 @@ use crate::UnsupportedFormat;
 use crate::cfi::StackPointer;
 use crate::cfi::{Function, Interpreter};
 use crate::sframe::draft::Draft;
+use crate::sframe::fast::batch::Batch;
 use crate::sframe::fast::cies::Cies;
 use crate::sframe::fast::direct::Common;
 use crate::sframe::finish::Finish;
@@ -54,6 +56,8 @@ pub(crate) struct Machines<'a> {
     /// Interprets common functions on the [fast path](crate::sframe::fast), with the CIEs in `cies`.
     pub(crate) common: Common,
     pub(crate) cies: Cies<'a>,
+    /// Adds common functions together. `None` before the first section.
+    pub(crate) batch: Option<Box<Batch<'a>>>,
     /// Interprets functions for layout `Gnu`.
     pub(super) gnu: Gnu<'a>,
 }
@@ -88,6 +92,7 @@ impl<'a> Builder<'a> {
             interpreter: Interpreter::new(),
             common: Common::new(),
             cies: Cies::new(),
+            batch: None,
             gnu: Gnu::default(),
         };
         Self { draft: Draft::new(abi, options, seed), machines, undefined_cfi: 0 }
@@ -114,6 +119,7 @@ impl<'a> Builder<'a> {
     pub fn shrink_to_fit(&mut self) {
         self.draft.flush();
         self.draft.fres.shrink();
+        self.machines.batch = None;
     }
 
     /// Records a function of `size` bytes that exists and is not pushed, so that no other function's rows
@@ -158,6 +164,7 @@ impl<'a> Builder<'a> {
     pub fn finish_with(mut self, finish: Finish<'_>) -> Section<'a> {
         self.draft.entries.settle_on(finish.pool);
         self.flush();
+        self.machines.batch = None;
         let Draft { abi, options, mut entries, .. } = self.draft;
         let placed = entries.have_addresses != Some(false);
         if !placed && !finish.placed_keys {

@@ -1,5 +1,7 @@
 //! Adds all functions of a section.
 
+use alloc::boxed::Box;
+
 use cfipack_format::widen::ToU64;
 
 use crate::Unsupported;
@@ -39,15 +41,6 @@ impl<'a, K: Keys> Source<'a> for Functions<'a, K> {
 }
 
 impl<'a> Builder<'a> {
-    /// Allocates memory for functions if the caller has not. Returns about how many functions there are.
-    pub(crate) fn expect(&mut self, functions: &Functions<'_, impl Keys>) -> usize {
-        let count = functions.records_left();
-        if self.draft.entries.list.capacity() == 0 {
-            self.reserve(count, None);
-        }
-        count
-    }
-
     /// Adds all functions that `source` has left. This is faster than [`push`](Self::push) for each function.
     /// Pass a [`Functions`], or a [`Parallel`](crate::sframe::Parallel) to use several threads.
     ///
@@ -63,21 +56,23 @@ impl<'a> Builder<'a> {
         functions: &mut Functions<'a, K>,
         mut omitted: impl FnMut(OmittedFunction),
     ) -> u64 {
-        let expected = self.expect(functions);
+        if self.draft.entries.list.capacity() == 0 {
+            self.reserve(functions.records_left(), None);
+        }
         let mut count = 0;
         // Batches speed up lookups only, and there are no lookups if nothing is shared.
         let in_batches = self.draft.options.layout.shares_rows()
             && self.draft.options.share
             && functions.arch() == self.draft.abi.arch()
             && self.draft.can_take(K::ARE_ADDRESSES).is_ok();
-        let mut batch = Batch::new(functions.section_bytes(), if in_batches { expected } else { 0 });
+        let mut batch = in_batches.then(|| self.take_batch(functions.section_bytes()));
         loop {
-            if in_batches {
+            if let Some(batch) = &mut batch {
                 batch.fill(functions);
                 let is_full = batch.is_full();
                 count += batch.len().to_u64();
                 if batch.len() > 0 {
-                    self.push_batch(&mut batch, |builder, fde| {
+                    self.push_batch(batch, |builder, fde| {
                         builder.push_one(&functions.function_of(fde), &mut omitted);
                     });
                 }
@@ -87,6 +82,7 @@ impl<'a> Builder<'a> {
             }
             let Some(function) = functions.next() else {
                 self.flush();
+                self.machines.batch = batch.or(self.machines.batch.take());
                 return count;
             };
             count += 1;
@@ -99,6 +95,13 @@ impl<'a> Builder<'a> {
                 functions.set_cie_number(function.cie.offset, number);
             }
         }
+    }
+
+    /// Takes the batch for a section, with what it remembers of the sections before.
+    fn take_batch(&mut self, section: &'a [u8]) -> Box<Batch<'a>> {
+        let mut batch = self.machines.batch.take().unwrap_or_else(|| Box::new(Batch::new()));
+        batch.memo.begin(section, self.draft.entries.list.capacity());
+        batch
     }
 
     /// Adds a single function. Returns whether it could be added.

@@ -20,6 +20,7 @@ impl<'a> Builder<'a> {
         mut general: impl FnMut(&mut Self, &PlainFde),
     ) {
         self.flush();
+        let section = batch.memo.section();
         self.run_batch(batch);
         self.draft.entries.blocks.touch(batch.missed.iter().map(|function| function.hash));
         let mut next = 0;
@@ -43,7 +44,7 @@ impl<'a> Builder<'a> {
             // Without sharing, each function has its own block.
             if end < u64::from(fde.size)
                 && self.draft.options.share
-                && let Some(code) = fde.code(batch.section)
+                && let Some(code) = fde.code(section)
             {
                 batch.memo.remember(batch.keys[number], &code, end, result);
             }
@@ -67,7 +68,7 @@ impl<'a> Builder<'a> {
 
     /// Adds a function if it is common. Returns whether it was added.
     #[inline]
-    pub(crate) fn push_common(&mut self, cie: u8, function: Key, code: &Code<'a>, size: u32) -> bool {
+    pub(crate) fn push_common(&mut self, cie: u8, function: Key, code: &Code<'_>, size: u32) -> bool {
         let Some((_, attribute)) = self.run_common(cie, code, size) else { return false };
         self.flush();
         let block = self.draft.fres.block(self.draft.options.version);
@@ -85,10 +86,11 @@ impl<'a> Builder<'a> {
     /// Looks up the functions of a batch in the memo, and makes the FREs of functions that it does not have.
     #[inline(always)]
     fn run_batch(&mut self, batch: &mut Batch<'a>) {
+        let section = batch.memo.section();
         let (missing, count) = batch.find();
         for &number in &missing[..count] {
             let BatchFunction { fde, cie } = &batch.functions[number];
-            let code = fde.code(batch.section);
+            let code = fde.code(section);
             let result = code.and_then(|code| self.run_common(*cie, &code, fde.size));
             let (end, attribute) = result.unzip();
             let (block, num_fres) =
@@ -108,7 +110,7 @@ impl<'a> Builder<'a> {
     /// Puts the FREs of a function into the buffer if it is common. Returns the location after the function's
     /// last advance, and the attribute.
     #[inline(always)]
-    fn run_common(&mut self, cie: u8, code: &Code<'a>, size: u32) -> Option<(u64, WideAttribute)> {
+    fn run_common(&mut self, cie: u8, code: &Code<'_>, size: u32) -> Option<(u64, WideAttribute)> {
         if size == 0 {
             return None;
         }

@@ -10,6 +10,8 @@ use super::source::Source;
 pub(super) struct Hole {
     /// The range in the file: the segment with the zeros around it.
     pub range: Range<u64>,
+    /// The end of the bytes before the segment. There can be zeros between it and the range.
+    start: u64,
     pub load: Segment,
     /// What follows may move by multiples of this number.
     pub align: u64,
@@ -43,13 +45,12 @@ impl Hole {
         let before = if source.is_zero(end..start + len + before, None) { before } else { 0 };
         let range = start + before..start + before + len;
         let is_zero = source.is_zero(start..load.offset, None) && source.is_zero(end..range.end, None);
-        (next >= end && is_zero).then_some(Self { range, load: *load, align })
+        (next >= end && is_zero).then_some(Self { range, start, load: *load, align })
     }
 
     /// Returns by how much the hole has to grow for a segment of `size` bytes.
     pub fn growth(&self, size: u64) -> Option<u64> {
-        let len =
-            (self.load.offset - self.range.start).checked_add(size)?.checked_next_multiple_of(self.align)?;
+        let len = (self.load.offset - self.start).checked_add(size)?.checked_next_multiple_of(self.align)?;
         Some(len.saturating_sub(self.range.end - self.range.start))
     }
 }

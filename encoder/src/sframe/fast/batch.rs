@@ -30,25 +30,23 @@ pub(crate) struct MissedFunction {
     pub(crate) hash: u32,
 }
 
-/// Functions that are added together.
-#[derive(Debug)]
+/// Functions of a section that are added together, and what is remembered of all sections.
+#[derive(Clone, Debug)]
 pub(crate) struct Batch<'a> {
-    pub(crate) section: &'a [u8],
     pub(crate) functions: Vec<BatchFunction>,
     pub(crate) keys: [Key; GROUP],
     /// The block and the number of rows of each function.
     pub(crate) results: [Remembered; GROUP],
     /// The functions that are not in the memo.
     pub(crate) missed: Vec<MissedFunction>,
-    pub(crate) memo: Memo,
+    pub(crate) memo: Memo<'a>,
 }
 
-impl<'a> Batch<'a> {
-    /// Creates a batch for a section of about `functions` functions.
-    pub(crate) fn new(section: &'a [u8], functions: usize) -> Self {
-        let (functions_of_batch, missed) = (Vec::with_capacity(GROUP), Vec::with_capacity(GROUP));
+impl Batch<'_> {
+    pub(crate) fn new() -> Self {
+        let (functions, missed) = (Vec::with_capacity(GROUP), Vec::with_capacity(GROUP));
         let (keys, results) = ([Key::NONE; GROUP], [Remembered { block: 0, num_fres: 0 }; GROUP]);
-        Self { section, functions: functions_of_batch, keys, results, missed, memo: Memo::new(functions) }
+        Self { functions, keys, results, missed, memo: Memo::default() }
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -61,7 +59,7 @@ impl<'a> Batch<'a> {
 
     /// Adds functions until the batch is full or the next function cannot be in a batch.
     #[inline(never)]
-    pub(crate) fn fill(&mut self, functions: &mut Functions<'a, impl Keys>) {
+    pub(crate) fn fill(&mut self, functions: &mut Functions<'_, impl Keys>) {
         while self.functions.len() < GROUP
             && let Some((fde, cie)) = functions.next_plain()
         {
@@ -72,14 +70,15 @@ impl<'a> Batch<'a> {
     /// Looks up all functions in the memo. Returns the numbers of the functions that it does not have.
     #[inline(never)]
     pub(crate) fn find(&mut self) -> ([usize; GROUP], usize) {
+        let section = self.memo.section();
         for (key, BatchFunction { fde, cie }) in self.keys.iter_mut().zip(&self.functions) {
-            *key = fde.code(self.section).map_or(Key::NONE, |code| self.memo.key(*cie, &code));
+            *key = fde.code(section).map_or(Key::NONE, |code| self.memo.key(*cie, &code));
         }
         let (mut missing, mut count) = ([0; GROUP], 0);
         let found = self.results.iter_mut().zip(&self.keys).zip(&self.functions);
         for (number, ((result, key), BatchFunction { fde, .. })) in found.enumerate() {
-            let code = fde.code(self.section);
-            let remembered = code.and_then(|code| self.memo.find(*key, self.section, &code, fde.size));
+            let code = fde.code(section);
+            let remembered = code.and_then(|code| self.memo.find(*key, &code, fde.size));
             missing[count % GROUP] = number;
             count += usize::from(remembered.is_none());
             *result = remembered.unwrap_or(*result);

@@ -14,6 +14,7 @@ use crate::sframe::fast::rules::{FrameState, Rules, States};
 use crate::sframe::fast::track::{LOOKAHEAD, Track};
 use crate::sframe::options::Layout;
 use crate::sframe::rows::fres::{BUFFER, Fres};
+use crate::sframe::table::chunk::CHUNK;
 
 /// Runs common functions.
 #[derive(Clone, Debug)]
@@ -70,7 +71,11 @@ impl Common {
         fre_type: FreType,
         fres: &mut Fres,
     ) -> Option<u64> {
-        let instructions = code.tail().get(..code.len() + LOOKAHEAD)?;
+        let mut copy = [0; CHUNK + LOOKAHEAD];
+        let instructions = match code.tail().get(..code.len() + LOOKAHEAD) {
+            Some(instructions) => instructions,
+            None => with_lookahead(code, &mut copy)?,
+        };
         let (room, first) = fres.room()?;
         // A row takes at least two bytes of instructions, so this check keeps the rows inside the buffer.
         if first + (code.len().min(BUFFER) / 2 + 2) * (WIDTH + 8) > BUFFER {
@@ -120,4 +125,12 @@ impl Common {
         }
         Some((slot.1, rest))
     }
+}
+
+/// Copies short instructions that end a section, with [`LOOKAHEAD`] zeros after them.
+#[cold]
+fn with_lookahead<'c>(code: &Code<'_>, copy: &'c mut [u8; CHUNK + LOOKAHEAD]) -> Option<&'c [u8]> {
+    let bytes = code.tail().get(..code.len()).filter(|bytes| bytes.len() <= CHUNK)?;
+    copy[..bytes.len()].copy_from_slice(bytes);
+    copy.get(..code.len() + LOOKAHEAD)
 }

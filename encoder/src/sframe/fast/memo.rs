@@ -1,8 +1,8 @@
 //! Remembers the rows of functions by their call frame instructions.
 //!
-//! Two functions with equal instructions and CIEs with the same number have equal rows, wherever the functions
-//! lie. In a large program, most functions repeat the instructions of another function. The memo remembers the
-//! place of instructions and the block of rows that they produced, which saves much of the interpreting. The
+//! Two functions with equal instructions and CIEs with the same number have equal rows, whatever sections the
+//! functions are in. In a large program, most functions repeat the instructions of another function. The memo
+//! remembers instructions and the block of rows that they produced, which saves much of the interpreting. The
 //! memo may forget: the function is then interpreted again, and its rows still share a block with equal rows.
 
 use alloc::vec;
@@ -11,13 +11,14 @@ use alloc::vec::Vec;
 use cfipack_format::widen::ToUsize;
 
 use crate::cfi::Code;
-use crate::sframe::table::chunk::{CHUNK, mix, same_words, words};
+use crate::sframe::table::chunk::{CHUNK, WORDS, mix, same_words, words};
 
 /// The result of instructions that have been interpreted, with the conditions for using it again: equal bytes,
 /// the same mark, and a function longer than `end`.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// The start of the instructions in the section.
+    /// The number of the section with the instructions, and their start there.
+    section: u32,
     at: u32,
     /// The number of the block with their rows.
     block: u32,
@@ -61,34 +62,47 @@ pub(crate) struct Remembered {
     pub(crate) num_fres: u32,
 }
 
-/// The instructions of a section that have been interpreted.
-#[derive(Clone, Debug)]
-pub(crate) struct Memo {
+/// Instructions that have been interpreted, in any section of a builder.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Memo<'a> {
     /// Pairs of slots; the number of pairs is a power of two. Instructions with the same hash share a pair.
     /// The slot that was written last comes first.
     slots: Vec<[Slot; 2]>,
+    sections: Vec<&'a [u8]>,
 }
 
-impl Memo {
+impl<'a> Memo<'a> {
     /// The longest instructions that are remembered, in bytes.
     const LONGEST: usize = 0xff;
     /// The mark of instructions that are not remembered. No other instructions have it, because empty
     /// instructions are never remembered.
     const NONE: Mark = Mark(0);
+    const EMPTY: Slot = Slot { section: 0, at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
+    /// The greatest number of pairs. With more, the memo is slow because it is not in the processor's caches.
+    const MAX_PAIRS: usize = 1 << 16;
 
-    /// Creates a memo for a section of about `functions` functions. Its size assumes that most functions
-    /// repeat the instructions of another function.
-    pub(crate) fn new(functions: usize) -> Self {
-        let empty = Slot { at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
-        Self { slots: vec![[empty; 2]; (functions / 6).next_power_of_two()] }
+    /// Begins a section of a table of about `functions` functions. The size assumes that most functions repeat
+    /// the instructions of another function. A memo that becomes larger forgets all.
+    pub(crate) fn begin(&mut self, section: &'a [u8], functions: usize) {
+        let pairs = (functions / 6).next_power_of_two().min(Self::MAX_PAIRS);
+        if self.slots.len() < pairs {
+            self.slots = vec![[Self::EMPTY; 2]; pairs];
+            self.sections.clear();
+        }
+        self.sections.push(section);
+    }
+
+    /// The section that was begun last.
+    #[inline(always)]
+    pub(crate) fn section(&self) -> &'a [u8] {
+        self.sections.last().copied().unwrap_or_default()
     }
 
     /// Returns the key of a function. `cie` is the number of its CIE, below 16.
     #[inline(always)]
     pub(crate) fn key(&self, cie: u8, code: &Code<'_>) -> Key {
         let len = code.len();
-        let Some(head) = code.tail().first_chunk() else { return Key::NONE };
-        let hash = mix(0, &words(head, len));
+        let hash = mix(0, &head(code));
         let mark = len as u16 | u16::from(cie % 16) << 8;
         let hash = (hash ^ u64::from(mark)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mark = Mark(mark | (hash >> 48) as u16 & 0xf000);
@@ -99,17 +113,19 @@ impl Memo {
 
     /// Finds the result of instructions that are equal to `code`, for a function of `size` bytes.
     #[inline(always)]
-    pub(crate) fn find(&self, key: Key, section: &[u8], code: &Code<'_>, size: u32) -> Option<Remembered> {
+    pub(crate) fn find(&self, key: Key, code: &Code<'_>, size: u32) -> Option<Remembered> {
         let pair = &self.slots[key.slot.to_usize()];
-        let Slot { at, block, end, num_fres, mark } = pair[usize::from(pair[0].mark != key.mark)];
+        let Slot { section, at, block, end, num_fres, mark } = pair[usize::from(pair[0].mark != key.mark)];
         if (mark != key.mark) | (size <= end) {
             return None;
         }
-        let found = have_the_same_start(section.get(at.to_usize()..)?, code.tail(), code.len());
+        let (known, len) = (self.sections[section.to_usize()].get(at.to_usize()..)?, code.len());
+        let found = same_words(&words(known.first_chunk()?, len), &head(code))
+            && (len <= CHUNK || known.get(CHUNK..len) == code.tail().get(CHUNK..len));
         found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 
-    /// Remembers the result of instructions. `end` is the location after their last advance, from the
+    /// Remembers the result of instructions of the last section. `end` is the location after their last advance, from the
     /// function's start.
     #[inline]
     pub(crate) fn remember(&mut self, key: Key, code: &Code<'_>, end: u64, result: Remembered) {
@@ -117,24 +133,32 @@ impl Memo {
         if let (Ok(at), Ok(end), Ok(num_fres)) = (at, end, u16::try_from(result.num_fres))
             && key.mark != Self::NONE
         {
+            let section = (self.sections.len() - 1) as u32;
             let [first, second] = &mut self.slots[key.slot.to_usize()];
             // If the marks are equal, a function of the same batch usually had the same instructions.
             if first.mark != key.mark {
                 *second = *first;
             }
-            *first = Slot { at, block: result.block, end, num_fres, mark: key.mark };
+            *first = Slot { section, at, block: result.block, end, num_fres, mark: key.mark };
         }
     }
 }
 
-/// Returns whether the first `len` bytes are the same.
+/// Returns the first [`CHUNK`] bytes of instructions, with zeros after them.
 #[inline(always)]
-fn have_the_same_start(one: &[u8], two: &[u8], len: usize) -> bool {
-    let (Some(one_head), Some(two_head)) = (one.first_chunk(), two.first_chunk()) else {
-        return false;
-    };
-    same_words(&words(one_head, len), &words(two_head, len))
-        && (len <= CHUNK || one.get(CHUNK..len) == two.get(CHUNK..len))
+fn head(code: &Code<'_>) -> [u64; WORDS] {
+    match code.tail().first_chunk() {
+        Some(head) => words(head, code.len()),
+        None => words(&last_chunk(code.tail()), code.len()),
+    }
+}
+
+/// Returns bytes that are shorter than a chunk, with zeros after them.
+#[cold]
+fn last_chunk(bytes: &[u8]) -> [u8; CHUNK] {
+    let mut chunk = [0; CHUNK];
+    chunk[..bytes.len()].copy_from_slice(bytes);
+    chunk
 }
 
 #[cfg(test)]
@@ -150,9 +174,7 @@ mod tests {
     /// Returns a section of functions of `size` bytes, one function for each list of instructions.
     fn section(instructions: &[&[u8]], size: u32) -> Vec<u8> {
         let mut bytes = CIE.to_vec();
-        for instructions in instructions {
-            fde(&mut bytes, 0, 0, size, instructions);
-        }
+        instructions.iter().for_each(|instructions| fde(&mut bytes, 0, 0, size, instructions));
         bytes.extend([0; super::CHUNK]);
         bytes
     }
@@ -167,10 +189,11 @@ mod tests {
     fn finds(known: &[u8], wanted: &[u8], cie: u8, size: u32) -> bool {
         let bytes = section(&[known, wanted], size);
         let codes = codes(&bytes);
-        let mut memo = Memo::new(1);
+        let mut memo = Memo::default();
+        memo.begin(&bytes, 1);
         let result = Remembered { block: 3, num_fres: 2 };
         memo.remember(memo.key(0, &codes[0]), &codes[0], 5, result);
-        memo.find(memo.key(cie, &codes[1]), &bytes, &codes[1], size).is_some_and(|found| found == result)
+        memo.find(memo.key(cie, &codes[1]), &codes[1], size).is_some_and(|found| found == result)
     }
 
     /// A pair keeps the last two different instructions, even if the same instructions are remembered again.
@@ -179,14 +202,15 @@ mod tests {
         let bytes = section(&[&[0x41], &[0x42, 0x43], &[0x44, 0x45, 0x46]], 6);
         let codes = codes(&bytes);
         let found = |remembered: &[usize]| {
-            let mut memo = Memo::new(1);
+            let mut memo = Memo::default();
+            memo.begin(&bytes, 1);
             for &number in remembered {
                 let result = Remembered { block: number as u32, num_fres: 1 };
                 memo.remember(memo.key(0, &codes[number]), &codes[number], 5, result);
             }
             [0, 1, 2].map(|number| {
                 let code = &codes[number];
-                memo.find(memo.key(0, code), &bytes, code, 6).map(|result| result.block as usize)
+                memo.find(memo.key(0, code), code, 6).map(|result| result.block as usize)
             })
         };
         assert_eq!(found(&[0, 1]), [Some(0), Some(1), None]);

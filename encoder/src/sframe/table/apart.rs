@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 
 use cfipack_format::Address;
 
@@ -23,7 +24,7 @@ pub(crate) enum Sorted<'e> {
 impl<'e> Sorted<'e> {
     /// Sorts entries, on the threads of a pool.
     pub(crate) fn new(entries: &'e [Entry], pool: &dyn Pool) -> Self {
-        let order = Order::new(pool, entries, MIDDLE);
+        let order = Order::new(pool, entries, |number| entries[number].start, MIDDLE);
         if order.is_sorted() {
             return Self::Already(entries);
         }
@@ -38,12 +39,14 @@ impl<'e> Sorted<'e> {
         Self::Copied(bytes)
     }
 
-    /// The entry at a place.
-    fn get(&self, place: usize) -> Option<Entry> {
-        match self {
-            Self::Already(entries) => entries.get(place).copied(),
-            Self::Copied(bytes) => bytes.get(place).map(Entry::from_bytes),
-        }
+    /// Returns the entries that have code. A function without code has no PC to share.
+    fn entries(&self) -> impl Iterator<Item = Entry> {
+        let (entries, bytes) = match self {
+            Self::Already(entries) => (*entries, &[][..]),
+            Self::Copied(bytes) => (&[][..], &bytes[..]),
+        };
+        let all = entries.iter().copied().chain(bytes.iter().map(Entry::from_bytes));
+        all.filter(|entry| entry.size != 0)
     }
 
     /// Returns whether no two functions share a PC. This includes omitted functions.
@@ -55,14 +58,8 @@ impl<'e> Sorted<'e> {
     /// function. This includes omitted functions.
     pub(crate) fn overlap(&self, omitted: &[Omitted]) -> Option<u64> {
         let mut reached = 0;
-        // A function without code has no PC to share.
-        for entry in (0..).map_while(|place| self.get(place)).filter(|entry| entry.size != 0) {
-            if entry.start < reached {
-                return Some(entry.start);
-            }
-            reached = entry.end();
-        }
-        self.omitted_in_an_entry(omitted)
+        let overlap = self.entries().find(|entry| entry.start < mem::replace(&mut reached, entry.end()));
+        overlap.map(|entry| entry.start).or_else(|| self.omitted_in_an_entry(omitted))
     }
 
     /// Returns the start of an omitted function that has a PC of an entry. No two entries share a PC.
@@ -71,7 +68,7 @@ impl<'e> Sorted<'e> {
         let omitted = omitted.iter().filter(|omitted| omitted.size != 0);
         let mut omitted: Vec<_> = omitted.map(|omitted| (omitted.start, omitted.end())).collect();
         omitted.sort_unstable();
-        let mut entries = (0..).map_while(|place| self.get(place)).filter(|entry| entry.size != 0).peekable();
+        let mut entries = self.entries().peekable();
         for (start, end) in omitted {
             while entries.next_if(|entry| entry.end() <= start).is_some() {}
             if entries.peek().is_some_and(|entry| entry.start < end) {

@@ -73,14 +73,17 @@ impl Shared {
 }
 
 impl Index<'_> {
-    /// Returns the entries of a range that have code, with their ranks.
-    fn entries(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = (usize, Shared)> + '_ {
-        let entry_size = self.version.fde_size();
-        let is_relative = self.version.has_attributes();
-        let fdes = self.fdes[ranks.start * entry_size..ranks.end * entry_size].chunks_exact(entry_size);
-        let entries = fdes.zip(ranks).filter_map(move |(bytes, rank)| {
-            let Fde { start, size, fre_off, .. } = Fde::read(bytes, self.version, self.endian)?;
-            let field = if is_relative { self.at + rank * entry_size } else { 0 };
+    /// Returns the entries of a range that have code, with their ranks. An entry of this version has `N` bytes.
+    #[inline(always)]
+    fn entries<const N: usize>(
+        &self,
+        version: Version,
+        ranks: Range<usize>,
+    ) -> impl DoubleEndedIterator<Item = (usize, Shared)> {
+        let (fdes, _) = self.fdes.as_chunks::<N>();
+        let entries = fdes[ranks.clone()].iter().zip(ranks).filter_map(move |(bytes, rank)| {
+            let Fde { start, size, fre_off, .. } = Fde::read(bytes, version, self.endian)?;
+            let field = if version.has_attributes() { self.at + rank * N } else { 0 };
             let function = Shared { start: start.wrapping_add(field as i64), size, rows: Some(fre_off) };
             Some((rank, function))
         });
@@ -102,7 +105,13 @@ impl Index<'_> {
         let count = self.fdes.len() / self.version.fde_size();
         let part_len = part_len(pool, count, LEAST_OF_A_THREAD);
         let parts = (0..count).step_by(part_len).map(|first| first..count.min(first + part_len));
-        let found = map(pool, parts.collect(), |part| self.clashes_of(part, omitted, &same));
+        let found = map(pool, parts.collect(), |part| match self.version {
+            Version::V3 => self.clashes_of::<{ Version::V3.fde_size() }>(Version::V3, part, omitted, &same),
+            // Version 1 is not written.
+            Version::V1 | Version::V2 => {
+                self.clashes_of::<{ Version::V2.fde_size() }>(Version::V2, part, omitted, &same)
+            }
+        });
         let mut clashes = found.concat();
         clashes.sort_by_cached_key(|clash| clash.rank as u64);
         clashes.dedup_by_key(|clash| clash.rank);
@@ -110,15 +119,17 @@ impl Index<'_> {
     }
 
     /// Finds the clashes of entries with the entry before them and with omitted functions.
-    fn clashes_of(
+    #[inline(always)]
+    fn clashes_of<const N: usize>(
         &self,
+        version: Version,
         ranks: Range<usize>,
         omitted: &[Shared],
         same: &impl Fn(u32, u32) -> bool,
     ) -> Vec<Clash> {
         let mut clashes: Vec<Clash> = Vec::new();
-        let mut before = self.entries(0..ranks.start).next_back();
-        for (rank, function) in self.entries(ranks) {
+        let mut before = self.entries::<N>(version, 0..ranks.start).next_back();
+        for (rank, function) in self.entries::<N>(version, ranks) {
             if let Some((rank_before, before)) = before
                 && function.start < before.end()
             {

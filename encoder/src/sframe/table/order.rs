@@ -15,14 +15,14 @@ use crate::sframe::table::grouped::Grouped;
 pub(crate) type Start = [u8; 8];
 
 /// Sorts FDEs of `N` bytes by the signed distances of their functions from the section. Starts are stored as
-/// such distances. FDEs with equal distances keep the order of their entries.
+/// such distances. FDEs with equal distances keep the order of their entries. `S` returns the start of the entry
+/// with a number.
 ///
 /// The functions of an image are spread about evenly. Most of the work is therefore done by putting them into
 /// buckets of a few functions. An FDE is written once, and then moves at most to a place nearby.
-pub(crate) struct Order<'e> {
+pub(crate) struct Order<'e, S> {
     entries: &'e [Entry],
-    /// The entries' starts, if they differ from the starts in the entries.
-    starts: Option<&'e [Start]>,
+    start: S,
     section: Address,
     is_sorted: bool,
     /// The least key and the greatest key.
@@ -56,22 +56,12 @@ struct Spread {
     greatest: u64,
 }
 
-impl<'e> Order<'e> {
-    pub(crate) fn new(pool: &dyn Pool, entries: &'e [Entry], section: Address) -> Self {
-        Self::with_starts(pool, entries, None, section)
-    }
-
-    /// Takes entries. If there are `starts`, they replace the starts in the entries.
-    pub(crate) fn with_starts(
-        pool: &dyn Pool,
-        entries: &'e [Entry],
-        starts: Option<&'e [Start]>,
-        section: Address,
-    ) -> Self {
+impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
+    pub(crate) fn new(pool: &dyn Pool, entries: &'e [Entry], start: S, section: Address) -> Self {
         let spreads = map(pool, parts_of(pool, entries.len()), |part| {
             let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
-            for (_, start) in with_starts(entries, starts, part) {
-                let key = key(section, start);
+            for number in part {
+                let key = key(section, start(number));
                 is_sorted &= last <= key;
                 (least, greatest, last) = (least.min(key), greatest.max(key), key);
             }
@@ -84,7 +74,7 @@ impl<'e> Order<'e> {
         let spread = greatest.saturating_sub(least);
         let bits = entries.len().to_u64().checked_ilog2().unwrap_or(0).min(MAX_BUCKET_BITS);
         let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(bits);
-        Self { entries, starts, section, is_sorted, least, greatest, shift }
+        Self { entries, start, section, is_sorted, least, greatest, shift }
     }
 
     /// Returns whether the entries are sorted already.
@@ -108,7 +98,8 @@ impl<'e> Order<'e> {
         start: impl Fn(&[u8; N]) -> i64 + Sync,
         finish: impl Fn(usize, &mut [u8; N]) + Sync,
     ) {
-        let fde = |entry: &Entry, start: u64| fde(entry, distance(key(self.section, start)));
+        let key = |number| key(self.section, (self.start)(number));
+        let fde = |number: usize| fde(&self.entries[number], distance(key(number)));
         let parts = parts_of(pool, out.len());
         if self.is_sorted {
             let mut out = out;
@@ -117,67 +108,53 @@ impl<'e> Order<'e> {
                 (part, out)
             });
             map(pool, parts.collect(), |(part, out)| {
-                let entries = with_starts(self.entries, self.starts, part.clone());
-                for ((slot, (entry, start)), rank) in out.iter_mut().zip(entries).zip(part) {
-                    *slot = fde(entry, start);
-                    finish(rank, slot);
+                for (slot, number) in out.iter_mut().zip(part) {
+                    *slot = fde(number);
+                    finish(number, slot);
                 }
             });
             return;
         }
-        if parts.len() < 2 {
-            let all = || with_starts(self.entries, self.starts, 0..self.entries.len());
-            return self.write_buckets(0..self.group(self.greatest) + 1, 0, out, all, &fde, &start, &finish);
-        }
         let groups = self.group(self.greatest) + 1;
+        if parts.len() < 2 {
+            return self.write_buckets(0..groups, 0, out, || 0..self.entries.len(), &fde, &start, &finish);
+        }
         let grouped = map(pool, parts, |part| {
-            let numbers = with_starts(self.entries, self.starts, part.clone()).zip(part);
-            Grouped::new(
-                groups,
-                numbers.map(|((_, start), number)| (self.group(key(self.section, start)), number as u32)),
-            )
+            Grouped::new(groups, part.map(|number| (self.group(key(number)), number as u32)))
         });
         let least = part_len(pool, out.len(), LEAST_OF_A_THREAD);
         map(pool, divide(&grouped, groups, least, out), |Part { groups, first_rank, out }| {
             let numbers = || grouped.iter().flat_map(|grouped| grouped.items_of(groups.clone()));
-            let entries = || {
-                numbers().map(|number| {
-                    let entry = &self.entries[number.to_usize()];
-                    let start = self
-                        .starts
-                        .map_or(entry.start, |starts| u64::from_ne_bytes(starts[number.to_usize()]));
-                    (entry, start)
-                })
-            };
-            self.write_buckets(groups.clone(), first_rank, out, entries, &fde, &start, &finish);
+            let numbers = || numbers().map(|number| number.to_usize());
+            self.write_buckets(groups.clone(), first_rank, out, numbers, &fde, &start, &finish);
         });
     }
 
-    /// Writes the FDEs of some groups. `entries` returns the entries of these groups in order.
+    /// Writes the FDEs of some groups. `numbers` returns the numbers of their entries in order.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "three of them are the caller's")]
-    fn write_buckets<'i, const N: usize, I: Iterator<Item = (&'i Entry, u64)>>(
+    fn write_buckets<const N: usize, I: Iterator<Item = usize>>(
         &self,
         groups: Range<usize>,
         first_rank: usize,
         out: &mut [[u8; N]],
-        entries: impl Fn() -> I,
-        fde: &impl Fn(&Entry, u64) -> [u8; N],
+        numbers: impl Fn() -> I,
+        fde: &impl Fn(usize) -> [u8; N],
         start: &impl Fn(&[u8; N]) -> i64,
         finish: &impl Fn(usize, &mut [u8; N]),
     ) {
         let of_a_group = 1 << self.group_bits();
         let (first, end) = (groups.start * of_a_group, groups.end * of_a_group);
         let mut ranks = vec![0u32; end.min(self.bucket(self.greatest) + 1) - first];
-        let bucket = |start| self.bucket(key(self.section, start)) - first;
-        entries().for_each(|(_, start)| ranks[bucket(start)] += 1);
+        let bucket = |number| self.bucket(key(self.section, (self.start)(number))) - first;
+        numbers().for_each(|number| ranks[bucket(number)] += 1);
         let mut rank = 0;
         for start in &mut ranks {
             rank += core::mem::replace(start, rank);
         }
-        entries().for_each(|(entry, start)| {
-            let rank = &mut ranks[bucket(start)];
-            out[rank.to_usize()] = fde(entry, start);
+        numbers().for_each(|number| {
+            let rank = &mut ranks[bucket(number)];
+            out[rank.to_usize()] = fde(number);
             *rank += 1;
         });
         // Each bucket's rank has moved from the start of the bucket to its end.
@@ -251,25 +228,12 @@ fn sort<const N: usize>(bucket: &mut [[u8; N]], start: impl Fn(&[u8; N]) -> i64)
     }
 }
 
-/// Sorts a bucket of any length.
+/// Sorts a bucket of any length. This takes few comparisons if the bucket is sorted but for a few FDEs, as the
+/// functions of an object are.
 #[cold]
 #[inline(never)]
 fn sort_many<const N: usize>(bucket: &mut [[u8; N]], start: &impl Fn(&[u8; N]) -> i64) {
-    bucket.sort_by_cached_key(|fde| start(fde) as u64 ^ 1 << 63);
-}
-
-/// Returns some entries with their starts. If there are `starts`, they replace the starts in the entries.
-#[inline(always)]
-fn with_starts<'e>(
-    entries: &'e [Entry],
-    starts: Option<&'e [Start]>,
-    part: Range<usize>,
-) -> impl Iterator<Item = (&'e Entry, u64)> + Clone {
-    let mut starts = starts.map(|starts| starts[part.clone()].iter());
-    entries[part].iter().map(move |entry| {
-        let other = starts.as_mut().and_then(Iterator::next);
-        (entry, other.map_or(entry.start, |start| u64::from_ne_bytes(*start)))
-    })
+    bucket.sort_by_key(start);
 }
 
 /// Returns a number that sorts as the distance of a start from the section. 0 is the most negative distance.

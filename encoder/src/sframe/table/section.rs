@@ -175,7 +175,8 @@ impl<'a> Section<'a> {
             }
         };
         self.places.addresses(pool, &self.entries, &address_of, starts);
-        let order = Order::with_starts(pool, &self.entries, Some(starts), address);
+        let start = |number: usize| u64::from_ne_bytes(starts[number]);
+        let order = Order::new(pool, &self.entries, start, address);
         self.write_index(pool, head, &order, address).map_err(|error| self.with_key(error, &address_of))?;
         self.blocks.write(pool, fres);
         let clashes = self.omit_clashes(pool, out, address, &address_of)?;
@@ -198,7 +199,7 @@ impl<'a> Section<'a> {
         let mut entries = core::mem::take(&mut self.entries);
         self.places.move_all(pool, &mut entries, &address_of);
         self.entries = entries;
-        let order = Order::new(pool, &self.entries, address);
+        let order = Order::new(pool, &self.entries, |number| self.entries[number].start, address);
         let fres_at = self.fres_at();
         self.write_index(pool, &mut bytes[..fres_at], &order, address)?;
         // Of functions with the same rows, the table keeps the last.
@@ -296,7 +297,7 @@ impl<'a> Section<'a> {
         &self,
         pool: &dyn Pool,
         out: &mut [u8],
-        order: &Order<'_>,
+        order: &Order<'_, impl Fn(usize) -> u64 + Sync>,
         address: Address,
     ) -> Result<(), WriteError> {
         let endian = self.abi.arch().endian();
