@@ -56,3 +56,39 @@ fn where_many_functions_change_registers_a_pointer_may_lead_to_one() {
     let changes = Some(Omission::FramePointer);
     assert_eq!(reasons(&functions), [changes, changes, odd, None, odd]);
 }
+
+/// A function that ends with a jump changes what the function changes that it jumps to.
+#[test]
+fn a_function_changes_registers_if_a_function_that_it_jumps_to_does() {
+    let jump = |from, to| [&[0xe9], &call(from, 0, to)[1..]].concat();
+    let skips = vec![0x50, 0xc3]; // push rax; ret
+    let functions = [
+        CHANGES.to_vec(),
+        jump(1, 0),
+        jump(2, 1),
+        [call(3, 0, 2), vec![0xc3]].concat(),
+        skips,
+        jump(5, 4),
+        [call(6, 0, 5), vec![0xc3]].concat(),
+        jump(7, 8),
+        vec![0x90, 0xc3],
+    ];
+    // Nearly all functions keep registers, so a jump to an unknown address does too (jmp rax).
+    let others = vec![vec![0xff, 0xe0]; 20];
+    let reasons = reasons(&[&functions[..], &others].concat());
+    let odd = Some(Omission::OddCall);
+    let stack = Some(Omission::StackAtReturn);
+    assert_eq!(reasons[..9], [Some(Omission::FramePointer), None, None, odd, stack, None, odd, None, None]);
+    assert!(reasons[9..].iter().all(Option::is_none));
+}
+
+/// As in Haskell's code, where the stack pointer is no register of the program's own stack.
+#[test]
+fn where_many_functions_change_registers_a_jump_out_of_the_known_code_is_odd() {
+    let pointer = vec![0xff, 0x65, 0]; // jmp [rbp]
+    let stub = vec![0xff, 0x25, 0, 0, 0, 1]; // jmp [rip+0x1000000]
+    let out = vec![0xe9, 0, 0, 1, 0];
+    let functions = [CHANGES.to_vec(), pointer, stub, out, vec![0x90, 0xc3]];
+    let odd = Some(Omission::OddCall);
+    assert_eq!(reasons(&functions), [Some(Omission::FramePointer), odd, None, odd, None]);
+}

@@ -284,6 +284,35 @@ _start:\tpush %rbx
     }
 }
 
+/// Haskell's compiler puts a table before each function, after the padding of the function before. The bytes of these tables
+/// look like `adc $N, %eax; ret` and `test $0, %al; ret`.
+#[test]
+#[ignore = "needs gcc and strip"]
+fn no_function_starts_in_data_between_functions() {
+    for table in [".quad 0\n\t.byte 0x15, 0, 0, 0, 0xc0, 0xc3, 0x24, 7", ".byte 0xa8, 0, 0xc3, 3, 0, 0, 0, 0"]
+    {
+        let text = format!(
+            "\
+\t.text
+\t.globl _start
+\t.type _start, @function
+_start:\tmov %rdi, %rax
+\tret
+\t.size _start, . - _start
+\t.p2align 4
+\t{table}
+\t.globl next
+\t.type next, @function
+next:\tmov %rsi, %rax
+\tret
+\t.size next, . - next
+"
+        );
+        let (found, dumped) = linked("synthesize-table", &text, &["-shared"]);
+        assert_eq!(found.len(), 2, "{dumped}");
+    }
+}
+
 /// An instruction computes 0x10010, in the middle of an instruction, where `mov %rdx, %rax; ret` is.
 #[test]
 #[ignore = "needs gcc and strip"]

@@ -12,7 +12,7 @@ mod ways;
 
 use cfipack_format::{Address, Row};
 
-use self::rounds::{Followed, Rounds};
+use self::rounds::{Followed, Frames, Rounds};
 use super::{Omission, Refused};
 use crate::analysis::{Analysis, CallSite};
 use crate::instructions::Code;
@@ -180,22 +180,18 @@ fn omit_odd_calls<T>(rounds: &mut Rounds<'_, T>) {
         matches!(omission, Some(Omission::SavedRegister | Omission::FramePointer | Omission::NoPlace))
     };
     let mut changing: Vec<bool> = all.iter().map(changes).collect();
-    let is_odd = |index: &usize| changing[*index] || all[*index] == Some(Omission::StackAtReturn);
-    let mut waiting: Vec<usize> = (0..all.len()).filter(is_odd).collect();
+    let leaves_stack = |omission: &Option<Omission>| *omission == Some(Omission::StackAtReturn);
+    let mut is_odd: Vec<bool> =
+        all.iter().map(|omission| changes(omission) || leaves_stack(omission)).collect();
+    let mut waiting: Vec<usize> = (0..all.len()).filter(|index| is_odd[*index]).collect();
     if waiting.is_empty() {
         return;
     }
     let keeps_registers = changing.iter().filter(|changes| **changes).count() <= all.len() / CHANGING;
-    let mut callers: Vec<(u32, u32)> = Vec::new();
-    for (index, followed) in rounds.all.iter().enumerate() {
-        let called = followed.calls.iter().filter_map(|target| rounds.around(*target));
-        callers.extend(called.map(|(called, _)| (called as u32, index as u32)));
-    }
-    callers.sort_unstable();
+    let callers = callers(rounds);
     let mut found = Vec::new();
     if !keeps_registers {
-        let unknown = |index: usize| rounds.all[index].unknown_call.map(|call| (index, call));
-        found.extend((0..all.len()).filter_map(unknown));
+        found.extend((0..all.len()).filter_map(|index| Some((index, goes_on_in_unknown(rounds, index)?))));
     }
     loop {
         for (index, call) in found.drain(..) {
@@ -207,16 +203,48 @@ fn omit_odd_calls<T>(rounds: &mut Rounds<'_, T>) {
         }
         let Some(called) = waiting.pop() else { return };
         let first = callers.partition_point(|call| call.0 < called as u32);
-        for (_, caller) in callers[first..].iter().take_while(|call| call.0 == called as u32) {
+        for (_, caller, is_jump) in callers[first..].iter().take_while(|call| call.0 == called as u32) {
             let caller = *caller as usize;
             let call = rounds.call_into(caller, called);
-            if changing[called] {
+            if *is_jump {
+                // The function leaves as the function to which it jumps.
+                let known = if changing[called] { &mut changing } else { &mut is_odd };
+                if !std::mem::replace(&mut known[caller], true) {
+                    waiting.push(caller);
+                }
+            } else if changing[called] {
                 found.push((caller, call));
-            } else {
+            }
+            if !is_jump || !keeps_registers {
                 omit(rounds, caller, Omission::OddCall.at(call));
             }
         }
     }
+}
+
+/// Returns the offset of a call through a pointer in a function, or of a jump to an address where no function gets rows.
+fn goes_on_in_unknown<T>(rounds: &Rounds<'_, T>, index: usize) -> Option<u32> {
+    let followed = &rounds.all[index];
+    let is_unknown = |(target, frames): &&(Address, Frames)| {
+        frames.none && rounds.around(*target).is_none_or(|(other, _)| rounds.all[other].rows.is_err())
+    };
+    let jump = followed.jumps.iter().find(is_unknown).map(|(_, frames)| frames.first);
+    followed.unknown_call.or(jump)
+}
+
+/// Returns the calls and tail calls between functions, ascending: the called function, the caller, and whether it jumps.
+fn callers<T>(rounds: &Rounds<'_, T>) -> Vec<(u32, u32, bool)> {
+    let mut callers = Vec::new();
+    for (index, followed) in rounds.all.iter().enumerate() {
+        let calls = followed.calls.iter().filter_map(|target| rounds.around(*target));
+        callers.extend(calls.map(|(called, _)| (called as u32, index as u32, false)));
+        let jumps = followed.jumps.iter().filter(|(_, frames)| frames.none);
+        let starts =
+            jumps.filter_map(|(target, _)| rounds.around(*target).filter(|(_, offset)| *offset == 0));
+        callers.extend(starts.map(|(called, _)| (called as u32, index as u32, true)));
+    }
+    callers.sort_unstable();
+    callers
 }
 
 /// If more than one of so many functions changes registers of its caller, the code has a convention of its own: a

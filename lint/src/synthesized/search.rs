@@ -10,7 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cfipack_code::{Code, Doubt, Instructions};
+use cfipack_code::{Code, Doubt, Flow, Instructions};
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Family};
 
 use super::jumps::Into;
@@ -349,6 +350,7 @@ impl<'s, 'f> Search<'s, 'f> {
         self.decoded.decode(&code);
         let is_compiled = match looks(self.arch, &code, &self.decoded) {
             Looks::Data => return Shown::Nothing,
+            Looks::Plain if !self.is_aligned(start, start.offset(paths.end as i64)) => return Shown::Nothing,
             Looks::Saving if start.0.is_multiple_of(ALIGNMENT) => true,
             Looks::Saving | Looks::Plain => !self.returns.ends(&self.decoded).is_empty(),
         };
@@ -368,6 +370,21 @@ impl<'s, 'f> Search<'s, 'f> {
             self.jumping.entry(function).or_default().push(start);
         }
         shown
+    }
+
+    /// Returns whether code without a call starts and ends as compilers align functions. Data can look like code that has no
+    /// call and saves no register, but it mostly has other bytes before and after.
+    fn is_aligned(&self, start: Address, end: Address) -> bool {
+        let calls = self.decoded.as_slice().iter().any(|one| matches!(one.flow, Flow::Call(_)));
+        if calls || self.arch.family() != Family::X86 {
+            return true;
+        }
+        let after = self.around(end).and_then(|range| self.memory.code(end, range.end.0 - end.0));
+        let is_end = |(bytes, _): (&[u8], _)| {
+            let padding = padding::len(self.arch, bytes);
+            padding == bytes.len() || padding.to_u64() >= end.0.next_multiple_of(ALIGNMENT) - end.0
+        };
+        start.0.is_multiple_of(ALIGNMENT) && (self.found.contains_key(&end) || after.is_none_or(is_end))
     }
 
     /// Returns whether a function is known to start at an address.

@@ -16,6 +16,7 @@ use crate::analysis::{Analysis, CallSite, Doubt, Entry, Ways};
 use crate::instruction::{Flow, Op, index_of};
 use crate::instructions::Instructions;
 use crate::state::State;
+use crate::stub::jump_slot;
 use crate::synthesize::{Omission, Refused};
 use crate::table::Memory;
 use crate::value::Value;
@@ -57,7 +58,8 @@ pub(super) struct Followed<T> {
     /// function, and a target mostly has only one state.
     into: Box<[(Address, Rc<State>)]>,
     pub calls: Vec<Address>,
-    /// The offset of the first call whose target is not known.
+    /// The offset of the first call or jump to a function that is not known. A stub does not count: it jumps to a function of
+    /// another file.
     pub unknown_call: Option<u32>,
     /// The number of bytes of padding at the function's start.
     lead: u32,
@@ -151,12 +153,15 @@ impl<'r, T> Rounds<'r, T> {
         jumps.map(|jump| self.all[index].jumps[jump].1.first).min()
     }
 
-    /// Returns the offset of a function's first call that leads to a place in the function `called`.
+    /// Returns the offset of a function's first call or jump that leads to a place in the function `called`.
     pub fn call_into(&mut self, index: usize, called: usize) -> u32 {
         self.instructions.decode(&self.candidates[index].code);
         let is_into = |target| self.around(target).is_some_and(|(other, _)| other == called);
         let mut all = self.instructions.as_slice().iter();
-        let call = all.find(|one| matches!(one.flow, Flow::Call(Some(target)) if is_into(target)));
+        let call = all.find(|one| match one.flow {
+            Flow::Call(target) | Flow::Jump(target) | Flow::Branch(target, _) => target.is_some_and(is_into),
+            _ => false,
+        });
         call.map_or(0, |call| call.offset)
     }
 
@@ -330,11 +335,21 @@ impl<'r, T> Rounds<'r, T> {
         }
         let first = self.instructions.as_slice().iter().find(|instruction| !instruction.is_padding);
         followed.lead = first.map_or(0, |first| first.offset);
-        for instruction in self.instructions.as_slice() {
-            match instruction.flow {
-                Flow::Call(Some(target)) => followed.calls.push(target),
-                Flow::Call(None) => _ = followed.unknown_call.get_or_insert(instruction.offset),
-                _ => {}
+        let is_stub = jump_slot(&code, &self.instructions).is_some();
+        for (index, instruction) in self.instructions.as_slice().iter().enumerate() {
+            let is_unknown = match instruction.flow {
+                Flow::Call(Some(target)) => {
+                    followed.calls.push(target);
+                    false
+                }
+                Flow::Call(None) => true,
+                Flow::JumpRegister(_) | Flow::JumpMemory => {
+                    !is_stub && analysis.exits().binary_search_by_key(&index, |exit| exit.index).is_ok()
+                }
+                _ => false,
+            };
+            if is_unknown {
+                followed.unknown_call.get_or_insert(instruction.offset);
             }
         }
         followed.calls.sort_unstable();
