@@ -261,5 +261,5 @@ fn a_call_before_a_wrong_row_may_not_return() {
     };
     let (stops, returns) = ([0x0f, 0x0b], [0xc3]);
     assert_eq!(unconfirmed(&stops), [1]);
-    assert_eq!(unconfirmed(&returns), []);
+    assert_eq!(unconfirmed(&returns), [0_u32; 0]);
 }
