@@ -25,7 +25,7 @@ pub fn may_end(arch: Arch, bytes: &[u8]) -> bool {
             return false;
         }
         // Zeros can be the end of an instruction.
-        let is_padded = padding.last().is_some_and(|last| *last != 0);
+        let is_padded = padding.iter().any(|byte| *byte != 0);
         match arch.family() {
             Family::X86 => match code {
                 [] => is_padded,
@@ -140,7 +140,8 @@ mod tests {
         for end in ends.into_iter().chain(in_memory) {
             assert!(may_end(end) && may_end(&[end, &[0x66, 0x90]].concat()), "{end:x?}");
         }
-        // call +0x10 and nop
+        // call +0x10 and nop, the second nop with zeros
+        assert!(may_end(&[0xe8, 0x10, 1, 2, 3, 0x0f, 0x1f, 0x80, 0, 0, 0, 0]));
         assert!(may_end(&[0xe8, 0x10, 1, 2, 3, 0x90]) && !may_end(&[0xe8, 0x10, 1, 2, 3]));
         // mov $0, %eax; mov %rdi, %rsi
         assert!(!may_end(&[0xb8, 0, 0, 0, 0]) && !may_end(&[0x48, 0x89, 0xfe]));

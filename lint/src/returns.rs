@@ -23,6 +23,9 @@ const MAX_FUNCTIONS: usize = 1 << 10;
 /// functions are assumed to return.
 const MAX_PASSES: usize = 16;
 
+/// How many bytes of a function are read for a path without a call.
+const LEAF: u64 = 1 << 9;
+
 /// How many bytes of a stub are read.
 const STUB: u64 = 32;
 
@@ -60,6 +63,24 @@ const NEVER: [&str; 30] = [
     "verrx",
 ];
 
+/// Functions of other files that return if they do not throw. The Itanium C++ ABI, C and POSIX define them.
+const ALWAYS: [&str; 14] = [
+    "_ZdlPv",
+    "_ZdlPvm",
+    "_Znam",
+    "_Znwm",
+    "__cxa_allocate_exception",
+    "__cxa_begin_catch",
+    "__cxa_end_catch",
+    "__cxa_free_exception",
+    "free",
+    "malloc",
+    "memcpy",
+    "memmove",
+    "memset",
+    "strlen",
+];
+
 /// Returns whether a function of this name never returns. libstdc++ has many functions that throw, for example
 /// `_ZSt20__throw_length_errorPKc`.
 fn is_never(name: &str) -> bool {
@@ -75,6 +96,8 @@ pub struct Imports(HashMap<Address, Import>);
 enum Import {
     /// A function that never returns, by its name.
     Never,
+    /// A function that returns, by its name.
+    Always,
     /// A function of this file. Another file may replace it at run time, by a function that does the same.
     Own(Address),
 }
@@ -98,6 +121,8 @@ impl Imports {
         for (pointer, name) in &imports {
             if is_never(name) {
                 found.insert(*pointer, Import::Never);
+            } else if ALWAYS.contains(&&**name) {
+                found.insert(*pointer, Import::Always);
             } else if let Some(Some(address)) = own.get(&**name) {
                 found.insert(*pointer, Import::Own(*address));
             }
@@ -166,6 +191,39 @@ impl<'r, 'f> Returns<'r, 'f> {
         ends.map(|instruction| instruction.offset).collect()
     }
 
+    /// Returns whether the function at an address surely returns: by its name, or because a path without a call returns. A
+    /// compiler puts no return into a function that never returns, and only after a call can a path lead into other code.
+    pub fn surely(&self, start: Address) -> bool {
+        let size = if self.memory.is_stub(start) { STUB } else { LEAF };
+        let Some((bytes, relocated)) = self.memory.code(start, size) else { return false };
+        let code = Code { arch: self.arch, start, bytes, relocated: &relocated };
+        let instructions = Instructions::new(&code);
+        if self.memory.is_stub(start) {
+            let import = jump_slot(&code, &instructions).and_then(|pointer| self.imports.0.get(&pointer));
+            return match import {
+                Some(Import::Always) => true,
+                Some(Import::Own(address)) => !self.memory.is_stub(*address) && self.surely(*address),
+                Some(Import::Never) | None => false,
+            };
+        }
+        let all = instructions.as_slice();
+        let (mut waiting, mut seen) = (vec![0], HashSet::new());
+        while let Some(index) = waiting.pop() {
+            let Some(instruction) = all.get(index).filter(|_| seen.insert(index)) else { continue };
+            let (falls, target) = match instruction.flow {
+                Flow::Return => return true,
+                Flow::Next => (true, None),
+                Flow::Branch(target, _) => (true, target),
+                Flow::Jump(target) => (false, target),
+                _ => continue,
+            };
+            let offset = target.and_then(|target| u32::try_from(target.0.wrapping_sub(start.0)).ok());
+            let target = offset.and_then(|offset| instructions.index_of(offset));
+            waiting.extend(target.into_iter().chain(falls.then_some(index + 1)));
+        }
+        false
+    }
+
     /// Returns whether the function at an address may return.
     fn may_return(&mut self, start: Address) -> bool {
         if let Some(known) = self.known.get(&start) {
@@ -221,6 +279,7 @@ impl<'r, 'f> Returns<'r, 'f> {
             let pointer = jump_slot(&code, &Instructions::new(&code))?;
             return match self.imports.0.get(&pointer)? {
                 Import::Never => Some(false),
+                Import::Always => Some(true),
                 Import::Own(address) => Some(self.ask(*address, depth - 1)),
             };
         }

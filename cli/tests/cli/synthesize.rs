@@ -313,6 +313,65 @@ next:\tmov %rsi, %rax
     }
 }
 
+/// Nothing in the file leads to the code at 0x10010, as to a landing pad, nor to the function after it. Its prologue shows where
+/// it starts. No function starts in the other aligned code: it removes a frame that it has not made.
+#[test]
+#[ignore = "needs gcc and strip"]
+fn a_prologue_shows_a_function_after_code_that_is_never_tried() {
+    let text = "\
+\t.text
+\t.globl _start
+\t.type _start, @function
+_start:\tmov %rdi, %rax
+\tret
+\t.p2align 4
+\tmov %rax, %rdi
+\tcall resume@PLT
+\t.p2align 4
+\tpush %rbx
+\tcall work@PLT
+\tpop %rbx
+\tret
+\t.p2align 4
+\tcall resume@PLT
+\t.p2align 4
+\tpush %rbx
+\tcall work@PLT
+\tadd $24, %rsp
+\tret
+";
+    let (found, dumped) = linked("synthesize-after-pad", text, &["-shared"]);
+    let starts: Vec<_> = found.iter().map(|function| function.0).filter(|start| *start >= 0x10000).collect();
+    assert_eq!(starts, [0x10000, 0x10020], "{dumped}");
+}
+
+/// A fragment goes on after a call that returns, although no path after the call does.
+#[test]
+#[ignore = "needs gcc and strip"]
+fn a_fragment_goes_on_after_a_call_that_returns() {
+    let text = "\
+\t.text
+\t.globl _start
+\t.type _start, @function
+_start:\tpush %rbx
+\ttest %rdi, %rdi
+\tje 1f
+\tpop %rbx
+\tret
+\tcall resume@PLT
+1:\tcall __cxa_allocate_exception@PLT
+\tmov %rax, %rdi
+\tcall leaf
+\tmov %rbx, %rdi
+\tcall __cxa_throw@PLT
+leaf:\tmov $1, %eax
+\tret
+";
+    let (found, dumped) = linked("synthesize-throws", text, &["-shared"]);
+    // The calls and moves from label 1 on have 21 bytes.
+    assert!(found.iter().any(|function| function.0 == 0x1000d && function.1 == 21), "{dumped}");
+}
+
 /// An instruction computes 0x10010, in the middle of an instruction, where `mov %rdx, %rax; ret` is.
 #[test]
 #[ignore = "needs gcc and strip"]

@@ -225,10 +225,27 @@ fn starts_after(analysis: &Analysis<'_>, call: usize) -> bool {
     let start = code.start.offset(first.offset.into());
     let bytes = code.bytes.get(first.offset.to_usize()..first.end().to_usize()).unwrap_or_default();
     let leads_here = |flow| matches!(flow, Flow::Jump(Some(to)) | Flow::Branch(Some(to), _) if to == start);
-    let grows = match (code.arch.family(), bytes) {
+    let is_prologue = is_prologue(code.arch, bytes);
+    start.0.is_multiple_of(ALIGNMENT) && is_prologue && !all.iter().any(|one| leads_here(one.flow))
+}
+
+/// Returns whether an instruction saves a register or lets the stack grow, as prologues do.
+fn is_prologue(arch: Arch, instruction: &[u8]) -> bool {
+    match (arch.family(), instruction) {
         // push %rax; sub $N, %rsp
         (Family::X86, [0x50] | [0x48, 0x81 | 0x83, 0xec, ..]) => true,
-        _ => saves(code.arch, bytes),
+        _ => saves(arch, instruction),
+    }
+}
+
+/// Returns whether code starts with a prologue. The instruction `endbr64` may come first, on AArch64 `bti c` or `paciasp`.
+pub fn starts_with_prologue(arch: Arch, bytes: &[u8], instructions: &Instructions) -> bool {
+    let mark: &[[u8; 4]] = match arch.family() {
+        Family::X86 => &[[0xf3, 0x0f, 0x1e, 0xfa]],
+        Family::Aarch64 => &[[0x5f, 0x24, 0x03, 0xd5], [0x3f, 0x23, 0x03, 0xd5]],
+        Family::S390x | Family::Riscv => &[],
     };
-    start.0.is_multiple_of(ALIGNMENT) && grows && !all.iter().any(|one| leads_here(one.flow))
+    let all = instructions.as_slice().iter();
+    let mut all = all.map(|one| bytes.get(one.offset.to_usize()..one.end().to_usize()).unwrap_or_default());
+    all.find(|one| !mark.iter().any(|mark| mark == one)).is_some_and(|first| is_prologue(arch, first))
 }

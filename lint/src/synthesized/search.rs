@@ -4,7 +4,7 @@
 //! a known function. Bytes of data can look like a call too, but no path leads to them.
 //!
 //! Other addresses only suggest a function: a pointer in the data, an address that an instruction computes, the target
-//! of a jump, the code after other code and padding. Such an address starts a function only if all paths from it are
+//! of a jump, the code after other code and padding, an aligned prologue. Such an address starts a function only if all paths from it are
 //! known, and one returns to a caller or ends in a jump to a function. Calls on these paths then lead to further functions.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use cfipack_format::{Address, Arch, Family};
 use super::jumps::Into;
 use super::paths::{
     LONGEST, Looks, Paths, calls_without_frame, follow, has_other_function, looks, lost_calls, may_end,
-    resumed,
+    resumed, starts_with_prologue,
 };
 use super::uncovered::Evidence;
 use crate::returns::Returns;
@@ -227,7 +227,7 @@ impl<'s, 'f> Search<'s, 'f> {
                 self.add_free(address, Evidence::Jump);
             } else if let Some(address) = self.suggested.pop() {
                 self.add_free(address, Evidence::Code);
-            } else if !self.suggest_after_padding() {
+            } else if !self.suggest_after_padding() && !self.suggest_prologues() {
                 return self.found;
             }
         }
@@ -413,6 +413,41 @@ impl<'s, 'f> Search<'s, 'f> {
         !self.suggested.is_empty()
     }
 
+    /// Returns whether a call of the decoded code surely returns.
+    fn surely_returns(&self, call: u32) -> bool {
+        let index = self.decoded.index_of(call);
+        let flow = index.and_then(|index| self.decoded.as_slice().get(index)).map(|call| call.flow);
+        matches!(flow, Some(Flow::Call(Some(target))) if self.returns.surely(target))
+    }
+
+    /// Suggests the aligned prologues after code that no path leads to, for example after the landing pads of a function.
+    /// Returns false if there is none that is new.
+    fn suggest_prologues(&mut self) -> bool {
+        let mut address = self.code.first().map_or(Address(0), |range| range.start);
+        while let Some(next) = self.next_free(address) {
+            address = next.offset(ALIGNMENT as i64);
+            let Some((bytes, relocated)) = self.memory.code(next, LONGEST) else { continue };
+            self.decoded.decode(&Code { arch: self.arch, start: next, bytes, relocated: &relocated });
+            if starts_with_prologue(self.arch, bytes, &self.decoded) && self.follows_end(next) {
+                self.suggest_start(next);
+            }
+        }
+        !self.suggested.is_empty()
+    }
+
+    /// Returns the first aligned address from an address on that no function contains, in the code without symbols.
+    fn next_free(&self, mut address: Address) -> Option<Address> {
+        loop {
+            address = Address(address.0.next_multiple_of(ALIGNMENT));
+            let range = self.code.get(self.code.partition_point(|range| range.end <= address))?;
+            address = match self.function_around(address) {
+                Some((_, found)) => found.end,
+                None if address < range.start => range.start,
+                None => return Some(address),
+            };
+        }
+    }
+
     /// Follows the code from an address to `limit` at most. Returns `None` if no code is there.
     fn paths(&mut self, start: Address, limit: Address) -> Option<Paths> {
         let most = (limit.0 - start.0).min(MAX_FUNCTION);
@@ -429,7 +464,9 @@ impl<'s, 'f> Search<'s, 'f> {
             let mut lost = lost_calls(&analysis, window < most);
             // A fragment may follow another function's fragment, and both need not be aligned.
             let is_fragment = !start.0.is_multiple_of(ALIGNMENT);
-            lost.retain(|call| is_fragment || may_end(start, &self.decoded, *call));
+            lost.retain(|call| {
+                is_fragment && !self.surely_returns(*call) || may_end(start, &self.decoded, *call)
+            });
             while !lost.is_empty() {
                 let mut all = [&noreturn[..], &lost].concat();
                 all.sort_unstable();
