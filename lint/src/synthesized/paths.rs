@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways};
+use cfipack_code::{Analysis, Code, Flow, Instruction, Instructions, State, Ways};
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Family};
 
@@ -93,12 +93,28 @@ pub fn follow<'c>(
     )
 }
 
-/// Returns whether another function may start after a call: after padding, or at an aligned address.
-pub fn may_end(start: Address, instructions: &Instructions, call: u32) -> bool {
-    let after = instructions.index_of(call).and_then(|index| instructions.as_slice().get(index + 1));
-    after
-        .is_none_or(|after| after.is_padding || start.offset(after.offset.into()).0.is_multiple_of(ALIGNMENT))
+/// Returns whether another function may start after a call: after padding, at an aligned address, or where x30 is
+/// [saved](saves_link).
+pub fn may_end(code: &Code<'_>, instructions: &Instructions, call: u32) -> bool {
+    let all = instructions.as_slice();
+    let Some(next) = instructions.index_of(call).map(|index| index + 1) else { return true };
+    all.get(next).is_none_or(|after| {
+        let start = code.start.offset(after.offset.into());
+        after.is_padding || start.0.is_multiple_of(ALIGNMENT) || saves_link(code, &all[next..])
+    })
 }
+
+/// Returns whether code after a call on AArch64 begins with `stp x29, x30, [sp, #-N]!`. In x30 is the return address of
+/// the call, which no function saves, so that another function starts there. gcc aligns functions with at most 11 bytes
+/// of padding, and leaves out the padding where it takes more.
+fn saves_link(code: &Code<'_>, after: &[Instruction]) -> bool {
+    let bytes = |one: &Instruction| code.bytes.get(one.offset.to_usize()..one.end().to_usize());
+    let first = after.iter().filter_map(bytes).find(|one| !MARKS.iter().any(|mark| mark == one));
+    code.arch.family() == Family::Aarch64 && first.is_some_and(|first| saves(code.arch, first))
+}
+
+/// The instructions `bti c` and `paciasp` of AArch64, which may come before a prologue.
+const MARKS: [[u8; 4]; 2] = [[0x5f, 0x24, 0x03, 0xd5], [0x3f, 0x23, 0x03, 0xd5]];
 
 /// What instructions look like.
 pub enum Looks {
@@ -212,21 +228,19 @@ pub fn has_other_function(analysis: &Analysis<'_>) -> bool {
         .any(|index| analysis.returns_to(index).is_some() && starts_after(analysis, index))
 }
 
-/// Returns whether a function starts after a call and padding: at an aligned address, to which nothing jumps, a register is
-/// saved or the stack grows. Within a function, compilers align only what is jumped to.
+/// Returns whether a function starts after a call, at an address to which nothing jumps: where x30 is
+/// [saved](saves_link), or after padding at an aligned address where a register is saved or the stack grows. Within a
+/// function, compilers align only what is jumped to.
 fn starts_after(analysis: &Analysis<'_>, call: usize) -> bool {
     let (code, all) = (analysis.code(), analysis.instructions().as_slice());
-    let Some(padding) =
-        all[call + 1..].iter().position(|one| !one.is_padding).filter(|padding| *padding != 0)
-    else {
-        return false;
-    };
-    let first = &all[call + 1 + padding];
-    let start = code.start.offset(first.offset.into());
-    let bytes = code.bytes.get(first.offset.to_usize()..first.end().to_usize()).unwrap_or_default();
+    let Some(padding) = all[call + 1..].iter().position(|one| !one.is_padding) else { return false };
+    let after = &all[call + 1 + padding..];
+    let start = code.start.offset(after[0].offset.into());
+    let bytes = code.bytes.get(after[0].offset.to_usize()..after[0].end().to_usize()).unwrap_or_default();
+    let is_aligned = padding != 0 && start.0.is_multiple_of(ALIGNMENT);
+    let is_prologue = saves_link(&code, after) || is_aligned && is_prologue(code.arch, bytes);
     let leads_here = |flow| matches!(flow, Flow::Jump(Some(to)) | Flow::Branch(Some(to), _) if to == start);
-    let is_prologue = is_prologue(code.arch, bytes);
-    start.0.is_multiple_of(ALIGNMENT) && is_prologue && !all.iter().any(|one| leads_here(one.flow))
+    is_prologue && !all.iter().any(|one| leads_here(one.flow))
 }
 
 /// Returns whether an instruction saves a register or lets the stack grow, as prologues do.
@@ -242,7 +256,7 @@ fn is_prologue(arch: Arch, instruction: &[u8]) -> bool {
 pub fn starts_with_prologue(arch: Arch, bytes: &[u8], instructions: &Instructions) -> bool {
     let mark: &[[u8; 4]] = match arch.family() {
         Family::X86 => &[[0xf3, 0x0f, 0x1e, 0xfa]],
-        Family::Aarch64 => &[[0x5f, 0x24, 0x03, 0xd5], [0x3f, 0x23, 0x03, 0xd5]],
+        Family::Aarch64 => &MARKS,
         Family::S390x | Family::Riscv => &[],
     };
     let all = instructions.as_slice().iter();

@@ -465,7 +465,7 @@ impl<'s, 'f> Search<'s, 'f> {
             // A fragment may follow another function's fragment, and both need not be aligned.
             let is_fragment = !start.0.is_multiple_of(ALIGNMENT);
             lost.retain(|call| {
-                is_fragment && !self.surely_returns(*call) || may_end(start, &self.decoded, *call)
+                is_fragment && !self.surely_returns(*call) || may_end(&code, &self.decoded, *call)
             });
             while !lost.is_empty() {
                 let mut all = [&noreturn[..], &lost].concat();
@@ -474,7 +474,7 @@ impl<'s, 'f> Search<'s, 'f> {
                 analysis = follow(code, &self.decoded, self.memory, &all);
                 let last = resumed(&analysis).last().copied().unwrap_or(0);
                 let known = lost.len();
-                lost.retain(|call| *call >= last || may_end(start, &self.decoded, *call));
+                lost.retain(|call| *call >= last || may_end(&code, &self.decoded, *call));
                 if lost.len() == known {
                     noreturn = all;
                     break;
