@@ -238,7 +238,7 @@ fn starts_after(analysis: &Analysis<'_>, call: usize) -> bool {
     let start = code.start.offset(after[0].offset.into());
     let bytes = code.bytes.get(after[0].offset.to_usize()..after[0].end().to_usize()).unwrap_or_default();
     let is_aligned = padding != 0 && start.0.is_multiple_of(ALIGNMENT);
-    let is_prologue = saves_link(&code, after) || is_aligned && is_prologue(code.arch, bytes);
+    let is_prologue = saves_link(code, after) || is_aligned && is_prologue(code.arch, bytes);
     let leads_here = |flow| matches!(flow, Flow::Jump(Some(to)) | Flow::Branch(Some(to), _) if to == start);
     is_prologue && !all.iter().any(|one| leads_here(one.flow))
 }
