@@ -38,6 +38,8 @@ fn functions_that_tables_have_alike_are_one_and_others_are_omitted() {
         let table = Section::parse(bytes, Address(0x2000)).unwrap();
         let pushed = merged.push(&table, |function| function.start().0 >= 0x1000, |_| panic!()).unwrap();
         assert_eq!(pushed.functions + pushed.dead, 3);
+        // Each function has one row.
+        assert_eq!(pushed.rows, pushed.functions);
     }
     let section = merged.finish();
     let omitted: Vec<_> =
