@@ -231,3 +231,15 @@ fn a_personality_that_no_row_has() {
         assert_eq!(message.contains("no compact row has it"), is_named, "{message}");
     }
 }
+
+/// The segment lies beyond the end of the file, so that no reader finds its sections.
+#[test]
+fn a_segment_beyond_the_file() {
+    let (directory, object) = with_object("compact-unwind-segment", "x39_pers_gxx");
+    let mut bytes = fs::read(&object).unwrap();
+    // The segment is the first load command, at 32.
+    bytes[32 + 40 + 7] = 0xff;
+    fs::write(&object, bytes).unwrap();
+    let error = failed(&[object.to_str().unwrap(), "--dry-run"], &directory);
+    assert!(error.contains("segment: offset in the file"), "{error}");
+}

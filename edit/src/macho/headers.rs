@@ -176,6 +176,10 @@ impl Commands {
 
     /// Refuses parts that lie beyond the file, or share bytes with another part or the load commands.
     fn check_parts(&self, len: u64) -> Result<(), Error> {
+        if self.fileoff > len {
+            let offset = (self.segment.start + 40).to_u64();
+            return Err(Error::Table { what: "segment: offset in the file", offset, value: self.fileoff });
+        }
         let mut parts: Vec<_> = self.offsets.iter().filter(|part| part.len != 0).collect();
         parts.sort_by_key(|part| part.offset);
         let mut done = size_of::<MachHeader64<LE>>().to_u64() + u64::from(self.len);
