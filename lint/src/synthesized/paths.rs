@@ -1,6 +1,6 @@
 //! Reads the paths from the start of a function whose end is not known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use cfipack_code::{Analysis, Code, Flow, Instruction, Instructions, State, Ways};
 use cfipack_format::widen::{ToU64, ToUsize};
@@ -186,52 +186,70 @@ pub fn resumed(analysis: &Analysis<'_>) -> Vec<u32> {
     offsets
 }
 
-/// The most instructions that are followed to see where the code after a call leads.
-const MAX_AFTER_CALL: usize = 1 << 12;
-
 /// Returns the offsets of calls after which no path returns, leaves the code, or leads back to the call or before it. A jump
 /// through a table shows nothing, because the table may belong to another function after the call. If
 /// the code is only the first part of a function, a path that reaches its end leaves it. Calls before the
 /// [start of a function](starts_after) count too.
 pub fn lost_calls(analysis: &Analysis<'_>, is_part: bool) -> Vec<u32> {
     let all = analysis.instructions().as_slice();
-    let exits: BTreeSet<usize> = analysis.exits().iter().map(|exit| exit.index).collect();
-    let leads_back = |call: usize, first: usize| {
-        let (mut waiting, mut seen) = (vec![first], BTreeSet::new());
-        while let Some(index) = waiting.pop() {
-            if index <= call || seen.len() > MAX_AFTER_CALL {
-                return true;
-            }
-            if !seen.insert(index) {
-                continue;
-            }
-            let is_last = is_part && index + 1 == all.len();
-            if all[index].flow == Flow::Return || exits.contains(&index) || is_last {
-                return true;
-            }
-            waiting.extend(analysis.next(index).into_iter().flatten());
-        }
-        false
-    };
+    let (first, targets) = (first_reached(analysis, is_part), targets(analysis));
     let is_lost = |index: &usize| {
         !analysis.is_noreturn(*index)
             && analysis
                 .returns_to(*index)
-                .is_some_and(|next| starts_after(analysis, *index) || !leads_back(*index, next))
+                .is_some_and(|next| starts_after(analysis, &targets, *index) || first[next] > *index)
     };
     (0..all.len()).filter(is_lost).map(|index| all[index].offset).collect()
 }
 
+/// Returns for each instruction the number of the first instruction that paths from it lead to. It is 0 if a path returns
+/// or leaves the code.
+fn first_reached(analysis: &Analysis<'_>, is_part: bool) -> Vec<usize> {
+    let all = analysis.instructions().as_slice();
+    let exits: BTreeSet<usize> = analysis.exits().iter().map(|exit| exit.index).collect();
+    let mut before = vec![Vec::new(); all.len()];
+    let mut first = vec![usize::MAX; all.len()];
+    let mut waiting = Vec::new();
+    for (index, instruction) in all.iter().enumerate() {
+        let is_last = is_part && index + 1 == all.len();
+        if instruction.flow == Flow::Return || exits.contains(&index) || is_last {
+            waiting.push((index, 0));
+        }
+        analysis.next(index).into_iter().flatten().for_each(|next| before[next].push(index));
+    }
+    for index in 0..all.len() {
+        while let Some((reached, number)) = waiting.pop() {
+            if first[reached] == usize::MAX {
+                first[reached] = number;
+                waiting.extend(before[reached].iter().map(|before| (*before, number)));
+            }
+        }
+        waiting.push((index, index));
+    }
+    first
+}
+
+/// Returns the addresses that jumps of the code lead to.
+fn targets(analysis: &Analysis<'_>) -> HashSet<Address> {
+    let all = analysis.instructions().as_slice().iter();
+    let target = |flow| match flow {
+        Flow::Jump(target) | Flow::Branch(target, _) => target,
+        _ => None,
+    };
+    all.filter_map(|one| target(one.flow)).collect()
+}
+
 /// Returns whether another function [starts](starts_after) within code.
 pub fn has_other_function(analysis: &Analysis<'_>) -> bool {
+    let targets = targets(analysis);
     (0..analysis.instructions().as_slice().len())
-        .any(|index| analysis.returns_to(index).is_some() && starts_after(analysis, index))
+        .any(|index| analysis.returns_to(index).is_some() && starts_after(analysis, &targets, index))
 }
 
 /// Returns whether a function starts after a call, at an address to which nothing jumps: where x30 is
 /// [saved](saves_link), or after padding at an aligned address where a register is saved or the stack grows. Within a
 /// function, compilers align only what is jumped to.
-fn starts_after(analysis: &Analysis<'_>, call: usize) -> bool {
+fn starts_after(analysis: &Analysis<'_>, targets: &HashSet<Address>, call: usize) -> bool {
     let (code, all) = (analysis.code(), analysis.instructions().as_slice());
     let Some(padding) = all[call + 1..].iter().position(|one| !one.is_padding) else { return false };
     let after = &all[call + 1 + padding..];
@@ -239,8 +257,7 @@ fn starts_after(analysis: &Analysis<'_>, call: usize) -> bool {
     let bytes = code.bytes.get(after[0].offset.to_usize()..after[0].end().to_usize()).unwrap_or_default();
     let is_aligned = padding != 0 && start.0.is_multiple_of(ALIGNMENT);
     let is_prologue = saves_link(code, after) || is_aligned && is_prologue(code.arch, bytes);
-    let leads_here = |flow| matches!(flow, Flow::Jump(Some(to)) | Flow::Branch(Some(to), _) if to == start);
-    is_prologue && !all.iter().any(|one| leads_here(one.flow))
+    is_prologue && !targets.contains(&start)
 }
 
 /// Returns whether an instruction saves a register or lets the stack grow, as prologues do.
