@@ -1566,7 +1566,8 @@ enum cfipack_status cfipack_merger_copy(const struct cfipack_merger *merger,
  * parts are used.
  *
  * Each pointer is null or points to a value of its type. The bytes of the sections must stay in memory until the
- * merger, its copies, and the merger that absorbs it are finished or freed. */
+ * merger, its copies, and the merger that absorbs it are finished or freed, or as long as
+ * `cfipack_merger_finish_borrowing_objects` says. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_push(struct cfipack_merger *merger,
                                         const struct cfipack_object *object,

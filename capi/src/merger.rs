@@ -147,7 +147,8 @@ pub unsafe extern "C" fn cfipack_merger_copy(
 ///
 /// # Safety
 /// Each pointer is null or points to a value of its type. The bytes of the sections must stay in memory until the
-/// merger, its copies, and the merger that absorbs it are finished or freed.
+/// merger, its copies, and the merger that absorbs it are finished or freed, or as long as
+/// `cfipack_merger_finish_borrowing_objects` says.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_push(

@@ -4,8 +4,8 @@
 //! a known function. Bytes of data can look like a call too, but no path leads to them.
 //!
 //! Other addresses only suggest a function: a pointer in the data, an address that an instruction computes, the target
-//! of a jump, the code after other code and padding, an aligned prologue. Such an address starts a function only if all paths from it are
-//! known, and one returns to a caller or ends in a jump to a function. Calls on these paths then lead to further functions.
+//! of a jump, the code after other code and padding, an aligned prologue. Such an address starts a function only if all
+//! paths from it are known, and one returns to a caller or ends in a jump to a function. Calls on these paths then lead to further functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
