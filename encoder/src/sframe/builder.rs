@@ -118,6 +118,7 @@ impl<'a> Builder<'a> {
     /// absorbed: without it, each shard holds more than 64 kB.
     pub fn shrink_to_fit(&mut self) {
         self.draft.flush();
+        self.draft.entries.rest();
         self.draft.fres.shrink();
         self.machines.batch = None;
     }
