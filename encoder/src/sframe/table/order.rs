@@ -31,14 +31,13 @@ pub(crate) struct Order<'e, S> {
     shift: u32,
 }
 
-/// With more buckets, groups would be more than caches can have open at a time.
-const MAX_BUCKET_BITS: u32 = 17;
+/// With more buckets, counting takes longer than the sorting that it saves.
+const MAX_BUCKET_BITS: u32 = 15;
 /// With fewer functions, a thread costs more than it saves.
 const LEAST_OF_A_THREAD: usize = 1 << 11;
 
-/// The number of buckets of a group. First FDEs are divided into groups, and then each group is sorted by itself,
-/// while it is in a cache.
-const OF_A_GROUP: usize = 1 << 8;
+/// The number of buckets of a group. Several threads write FDEs to groups and sort each group, which is nearly sorted.
+const OF_A_GROUP: usize = 1 << 6;
 
 /// Neighbouring groups.
 struct Part<'o, const N: usize> {
@@ -116,6 +115,9 @@ impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
             });
             return;
         }
+        if parts.len() < 2 {
+            return self.write_buckets(out, &fde, &start, &finish);
+        }
         // Each part counts its FDEs of each group, and then writes them to its slots in the groups.
         let groups = self.group(self.greatest) + 1;
         let counts = map(pool, parts.clone(), |part| {
@@ -142,47 +144,43 @@ impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
         });
         let least = part_len(pool, out.len(), LEAST_OF_A_THREAD);
         map(pool, divide(&lens, least, out), |Part { first_rank, groups, out }| {
-            let (mut from, mut copy) = (0, Vec::new());
+            let mut from = 0;
             for &len in groups {
                 let group = &mut out[from..from + len];
-                self.sort_group(group, &mut copy, &start);
+                sort(group, &start);
                 group.iter_mut().zip(first_rank + from..).for_each(|(fde, rank)| finish(rank, fde));
                 from += len;
             }
         });
     }
 
-    /// Sorts the FDEs of a group. `copy` is memory for a copy of them.
+    /// Writes all FDEs to buckets, and sorts each bucket.
     #[inline(always)]
-    fn sort_group<const N: usize>(
+    fn write_buckets<const N: usize>(
         &self,
-        group: &mut [[u8; N]],
-        copy: &mut Vec<[u8; N]>,
+        out: &mut [[u8; N]],
+        fde: &impl Fn(usize) -> [u8; N],
         start: &impl Fn(&[u8; N]) -> i64,
+        finish: &impl Fn(usize, &mut [u8; N]),
     ) {
-        if group.is_sorted_by_key(start) {
-            return;
-        }
-        let bucket = |fde: &[u8; N]| {
-            let key = start(fde) as u64 ^ 1 << 63;
-            self.bucket(key) % OF_A_GROUP
-        };
-        let (mut ranks, mut rank) = ([0u32; OF_A_GROUP], 0);
-        group.iter().for_each(|fde| ranks[bucket(fde)] += 1);
+        let mut ranks = vec![0u32; self.bucket(self.greatest) + 1];
+        let bucket = |number| self.bucket(key(self.section, (self.start)(number)));
+        (0..self.entries.len()).for_each(|number| ranks[bucket(number)] += 1);
+        let mut rank = 0;
         for start in &mut ranks {
             rank += core::mem::replace(start, rank);
         }
-        copy.clear();
-        copy.extend_from_slice(group);
-        for fde in copy {
-            let rank = &mut ranks[bucket(fde)];
-            group[rank.to_usize()] = *fde;
+        for number in 0..self.entries.len() {
+            let rank = &mut ranks[bucket(number)];
+            out[rank.to_usize()] = fde(number);
             *rank += 1;
         }
         // Each bucket's rank has moved from the start of the bucket to its end.
         let mut from = 0;
         for end in ranks {
-            sort(&mut group[from..end.to_usize()], start);
+            let bucket = &mut out[from..end.to_usize()];
+            sort(bucket, start);
+            bucket.iter_mut().zip(from..).for_each(|(fde, rank)| finish(rank, fde));
             from = end.to_usize();
         }
     }
