@@ -886,8 +886,8 @@ typedef struct cfipack_note {
     uint64_t key;
     /* `CFIPACK_NOTE_...` */
     uint32_t kind;
-    /* Always 0. */
-    uint32_t reserved;
+    /* 1 if the object is damaged, 0 if the output cannot represent a function of an object that is in order. */
+    uint32_t is_damage;
     /* The description. */
     struct cfipack_message message;
 } cfipack_note;
