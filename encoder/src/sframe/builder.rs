@@ -117,6 +117,7 @@ impl<'a> Builder<'a> {
     /// absorbed: without it, each shard holds what it remembers of the functions.
     pub fn shrink_to_fit(&mut self) {
         self.draft.flush();
+        self.draft.entries.rest();
         self.draft.fres.shrink();
         self.machines.memo = Memo::default();
     }

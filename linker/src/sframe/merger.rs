@@ -81,7 +81,7 @@ impl<'a> Merger<'a> {
 
     /// Estimates the number of functions of `objects`, and how many bytes their rows take in the output. The bytes
     /// are `None` if any rows come from CFI.
-    fn room(&self, objects: &[Object<'_>]) -> (usize, Option<usize>) {
+    pub(crate) fn room(&self, objects: &[Object<'_>]) -> (usize, Option<usize>) {
         let prefer = self.options.prefer;
         let (mut functions, mut fre_bytes, mut records) = (0, 0, Records::default());
         let version = self.options.table.version;

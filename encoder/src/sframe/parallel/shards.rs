@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::Reason;
 use crate::sframe::builder::Builder;
 use crate::sframe::draft::Draft;
-use cfipack_format::pool::Pool;
+use cfipack_format::pool::{Pool, Serial};
 
 impl<'a> Builder<'a> {
     /// Adds the functions of another builder, as if you had pushed them here one after the other. Their rows
@@ -56,7 +56,10 @@ impl<'a> Draft<'a> {
             }
         }
         self.entries.flush(&mut self.fres);
-        shards.iter_mut().for_each(Self::flush);
+        for shard in &mut shards {
+            shard.entries.settle_on(&Serial);
+            shard.entries.flush(&mut shard.fres);
+        }
         self.entries.absorb(shards.into_iter().map(|shard| shard.entries).collect(), pool)
     }
 }

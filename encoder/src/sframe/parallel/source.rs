@@ -71,8 +71,6 @@ impl<'a> Builder<'a> {
         if pool.threads() < 2 {
             return self.push_all(functions(SectionOffset(0), SectionOffset(section.bytes.len())), omitted);
         }
-        // If no memory was reserved, header and index will lie before the rows.
-        self.draft.entries.has_room_for_index |= self.draft.entries.list.capacity() == 0;
         let all = Chunks::new(section, pool, functions).convert_all(self, pool);
         all.omitted.into_iter().for_each(omitted);
         all.count

@@ -20,8 +20,6 @@ use crate::sframe::table::wide_attribute::WideAttribute;
 
 mod join;
 
-pub(crate) use join::NewPlaces;
-
 /// The FRE sub-section under construction, as numbered blocks. A block holds a function's attribute and FREs.
 /// Before version 3 it holds the FREs alone, because the attribute lies in the FDE.
 #[derive(Clone, Debug)]
@@ -33,7 +31,7 @@ pub(crate) struct Blocks<'a> {
     pub(crate) front: usize,
     /// The end of the last block in `bytes`.
     pub(crate) end: usize,
-    /// The blocks that lie in a caller's memory, and their places between the stored blocks.
+    /// The blocks that lie in other memories, and their places between the stored blocks.
     pieces: Pieces<'a>,
     /// The start of each block in the sub-section.
     pub(crate) starts: Vec<u32>,
@@ -154,18 +152,6 @@ impl<'a> Blocks<'a> {
         u32::try_from(self.len_in_bytes() + len).is_ok()
     }
 
-    /// Returns the place and the length of a block.
-    #[inline]
-    pub(crate) fn place(&self, number: usize) -> (Place<'a>, usize) {
-        let start = self.starts[number].to_usize();
-        let len = self.end_of(number as u32 + 1) - start;
-        let place = match self.pieces.place(start, len) {
-            Place::Own(at) => Place::Own(self.front + at),
-            lent => lent,
-        };
-        (place, len)
-    }
-
     /// Returns the end of the blocks before block `number`, as an offset in the sub-section.
     #[inline]
     pub(crate) fn end_of(&self, number: u32) -> usize {
@@ -198,10 +184,11 @@ impl<'a> Blocks<'a> {
     /// The bytes of a block.
     #[inline]
     pub(crate) fn block(&self, number: u32) -> &[u8] {
-        let (place, len) = self.place(number.to_usize());
-        match place {
-            Place::Own(at) => &self.bytes[at..at + len],
-            Place::Lent(memory, range) => &memory[range],
+        let start = self.offset(number).to_usize();
+        let len = self.end_of(number + 1) - start;
+        match self.pieces.place(start) {
+            Place::Own(at) => &self.bytes[self.front + at..][..len],
+            Place::Other(memory, from) => &self.pieces.memory(memory)[from..from + len],
         }
     }
 
@@ -279,9 +266,9 @@ impl<'a> Blocks<'a> {
         if self.pieces.is_empty() {
             return self.bytes[self.front..].get(start..start + len);
         }
-        match self.pieces.place(start, len) {
+        match self.pieces.place(start) {
             Place::Own(at) => self.bytes[self.front..].get(at..at + len),
-            Place::Lent(memory, range) => memory.get(range),
+            Place::Other(memory, from) => self.pieces.memory(memory).get(from..from + len),
         }
     }
 

@@ -82,11 +82,11 @@ pub(crate) struct Entries<'a> {
     pub(crate) unread: bool,
     /// `Some(true)` if the functions' keys are their addresses. `None` before the first function.
     pub(crate) have_addresses: Option<bool>,
-    /// True if header and index are written before the blocks, in the same memory.
-    pub(crate) has_room_for_index: bool,
     /// Shards that were absorbed. Their entries and blocks follow all that are here. Either this list or
     /// `pending` is empty.
     waiting: Vec<Entries<'a>>,
+    /// True if there are such shards, or if blocks cannot be found before [`settle`](Self::settle).
+    is_at_rest: bool,
     /// The last entries, which wait until their blocks are looked up together.
     pending: Vec<Pending>,
     pending_from: usize,
@@ -123,8 +123,8 @@ impl<'a> Entries<'a> {
             merged,
             unread,
             have_addresses: None,
-            has_room_for_index: false,
             waiting: Vec::new(),
+            is_at_rest: false,
             pending,
             pending_from,
             pending_len,
@@ -140,7 +140,7 @@ impl<'a> Entries<'a> {
     /// Adds the functions of shards. If there is certainly room, they are added later, with other shards.
     pub(crate) fn absorb(&mut self, mut shards: Vec<Self>, pool: &dyn Pool) -> Result<(), Reason> {
         let rest = shards.iter_mut().map(|shard| {
-            shard.blocks.end_waiting();
+            shard.rest();
             (shard.num_fres, mem::take(&mut shard.omitted), shard.unread, shard.have_addresses)
         });
         let rest: Vec<_> = rest.collect();
@@ -148,6 +148,7 @@ impl<'a> Entries<'a> {
         let blocks = all.clone().map(Blocks::len).sum::<usize>() + self.blocks.len();
         if self.blocks.has_room(all.map(Blocks::len_in_bytes).sum()) && u32::try_from(blocks).is_ok() {
             self.waiting.extend(shards);
+            self.is_at_rest = true;
         } else {
             // There may be room, if the shards have blocks that are here already.
             self.settle();
@@ -167,14 +168,22 @@ impl<'a> Entries<'a> {
     /// Adds the entries of absorbed shards. Call this before you add entries or read them.
     #[inline]
     pub(crate) fn settle(&mut self) {
-        if !self.waiting.is_empty() {
+        if self.is_at_rest {
             self.settle_on(&Serial);
             self.blocks.rebuild_index();
         }
     }
 
+    /// Frees memory that only adding entries needs.
+    pub(crate) fn rest(&mut self) {
+        self.list.shrink_to_fit();
+        self.blocks.end_waiting();
+        self.is_at_rest = true;
+    }
+
     /// Adds the entries of absorbed shards on the threads of a pool. No blocks can be added afterwards.
     pub(crate) fn settle_on(&mut self, pool: &dyn Pool) {
+        self.is_at_rest = false;
         if !self.waiting.is_empty() {
             let waiting = mem::take(&mut self.waiting);
             // `absorb` has found room for all of them.

@@ -2,7 +2,6 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use cfipack_format::widen::ToUsize;
 
@@ -40,15 +39,5 @@ impl<T: Copy + Default> Grouped<T> {
             at = end;
             group
         })
-    }
-
-    /// Returns the items of neighbouring groups.
-    pub(crate) fn items_of(&self, groups: Range<usize>) -> &[T] {
-        &self.items[self.before(groups.start)..self.before(groups.end)]
-    }
-
-    /// Returns the number of items before a group.
-    pub(crate) fn before(&self, group: usize) -> usize {
-        group.checked_sub(1).map_or(0, |last| self.ends[last].to_usize())
     }
 }

@@ -15,8 +15,8 @@ pub(crate) struct HashIndex {
     /// index in its low bits, and the other bits of the hash above. Slots are small, because few are in a
     /// cache.
     slots: Vec<u32>,
-    /// The hash of each index.
-    hashes: Vec<u32>,
+    /// The hash of each index. After you change them, no index is found before [`rebuild`](Self::rebuild).
+    pub(crate) hashes: Vec<u32>,
 }
 
 /// An empty slot. At most two thirds of the slots are taken, so no index has all bits set. This is not 0,
@@ -29,6 +29,37 @@ const LEAST_SLOTS: usize = 256;
 impl HashIndex {
     pub(crate) fn new() -> Self {
         Self { slots: vec![NONE; LEAST_SLOTS], hashes: Vec::new() }
+    }
+
+    /// Makes an index of [slots](Self::find_or_add) for this many indices.
+    pub(crate) fn with_room(indices: usize) -> Self {
+        let slots = (indices * 3 / 2 + 1).next_power_of_two();
+        Self { slots: vec![NONE; slots], hashes: Vec::new() }
+    }
+
+    /// Returns the index with this hash that `is_equal` accepts, or makes `next` findable. There must be
+    /// [room](Self::with_room). The hash is not remembered.
+    #[inline(always)]
+    pub(crate) fn find_or_add(
+        &mut self,
+        hash: u32,
+        next: u32,
+        mut is_equal: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let mask = self.slots.len() as u32 - 1;
+        let mut at = hash;
+        loop {
+            let slot = &mut self.slots[(at & mask).to_usize()];
+            if *slot == NONE {
+                *slot = hash & !mask | next;
+                return None;
+            }
+            let known = *slot & mask;
+            if (*slot ^ hash) & !mask == 0 && is_equal(known) {
+                return Some(known);
+            }
+            at = at.wrapping_add(1);
+        }
     }
 
     /// Returns the index with this hash that `is_equal` accepts. `is_equal` may also be called for an index
@@ -60,25 +91,6 @@ impl HashIndex {
     /// Takes the hash of each index. No index is found before [`rebuild`](Self::rebuild).
     pub(crate) fn without_slots(hashes: Vec<u32>) -> Self {
         Self { slots: Vec::new(), hashes }
-    }
-
-    /// Returns the hash of each index.
-    pub(crate) fn into_hashes(self) -> Vec<u32> {
-        self.hashes
-    }
-
-    /// The hash of each index.
-    pub(crate) fn hashes(&self) -> &[u32] {
-        &self.hashes
-    }
-
-    /// Adds the hashes of more indices, which the caller writes. No index is found before
-    /// [`rebuild`](Self::rebuild).
-    pub(crate) fn extend(&mut self, indices: usize) -> &mut [u32] {
-        self.slots = Vec::new();
-        let before = self.hashes.len();
-        self.hashes.resize(before + indices, 0);
-        &mut self.hashes[before..]
     }
 
     /// Frees the slots. No index is found before [`rebuild`](Self::rebuild).

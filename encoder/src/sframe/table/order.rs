@@ -10,7 +10,6 @@ use cfipack_format::widen::{ToU64, ToUsize};
 
 use crate::sframe::table::chains::Chains;
 use crate::sframe::table::entries::Entry;
-use crate::sframe::table::grouped::Grouped;
 
 /// A start, in memory of any alignment.
 pub(crate) type Start = [u8; 8];
@@ -35,17 +34,19 @@ pub(crate) struct Order<'e, S> {
     shift: u32,
 }
 
-/// With more buckets, counting takes longer than the sorting that it saves.
-const MAX_BUCKET_BITS: u32 = 15;
+/// With more buckets, groups would be more than caches can have open at a time.
+const MAX_BUCKET_BITS: u32 = 17;
 /// With fewer functions, a thread costs more than it saves.
 const LEAST_OF_A_THREAD: usize = 1 << 11;
 
-/// Entries are divided into groups of buckets, of which a thread takes some.
-const MAX_GROUP_BITS: u32 = 9;
+/// The number of buckets of a group. First FDEs are divided into groups, and then each group is sorted by itself,
+/// while it is in a cache.
+const OF_A_GROUP: usize = 1 << 8;
 
 /// Neighbouring groups.
 struct Part<'o, const N: usize> {
-    groups: Range<usize>,
+    /// The number of FDEs of each group.
+    groups: &'o [usize],
     /// The first rank of the groups.
     first_rank: usize,
     /// The FDEs of the groups.
@@ -131,54 +132,73 @@ impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
             });
             return;
         }
+        // Each part counts its FDEs of each group, and then writes them to its slots in the groups.
         let groups = self.group(self.greatest) + 1;
-        if parts.len() < 2 {
-            return self.write_buckets(0..groups, 0, out, || 0..self.entries.len(), &fde, &start, &finish);
+        let counts = map(pool, parts.clone(), |part| {
+            let mut counts = vec![0u32; groups];
+            part.for_each(|number| counts[self.group(key(number))] += 1);
+            counts
+        });
+        let (mut lens, mut rest) = (vec![0; groups], &mut *out);
+        let mut slots: Vec<_> = parts.iter().map(|_| Vec::with_capacity(groups)).collect();
+        for (group, len) in lens.iter_mut().enumerate() {
+            for (slots, counts) in slots.iter_mut().zip(&counts) {
+                let count = counts[group].to_usize();
+                slots.push(rest.split_off_mut(..count).unwrap_or_default());
+                *len += count;
+            }
         }
-        let grouped = map(pool, parts, |part| {
-            Grouped::new(groups, part.map(|number| (self.group(key(number)), number as u32)))
+        drop(counts);
+        map(pool, parts.into_iter().zip(slots).collect(), |(part, mut slots)| {
+            for number in part {
+                if let Some(slot) = slots[self.group(key(number))].split_off_first_mut() {
+                    *slot = fde(number);
+                }
+            }
         });
         let least = part_len(pool, out.len(), LEAST_OF_A_THREAD);
-        map(pool, divide(&grouped, groups, least, out), |Part { groups, first_rank, out }| {
-            let numbers = || grouped.iter().flat_map(|grouped| grouped.items_of(groups.clone()));
-            let numbers = || numbers().map(|number| number.to_usize());
-            self.write_buckets(groups.clone(), first_rank, out, numbers, &fde, &start, &finish);
+        map(pool, divide(&lens, least, out), |Part { first_rank, groups, out }| {
+            let (mut from, mut copy) = (0, Vec::new());
+            for &len in groups {
+                let group = &mut out[from..from + len];
+                self.sort_group(group, &mut copy, &start);
+                group.iter_mut().zip(first_rank + from..).for_each(|(fde, rank)| finish(rank, fde));
+                from += len;
+            }
         });
     }
 
-    /// Writes the FDEs of some groups. `numbers` returns the numbers of their entries in order.
+    /// Sorts the FDEs of a group. `copy` is memory for a copy of them.
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "three of them are the caller's")]
-    fn write_buckets<const N: usize, I: Iterator<Item = usize>>(
+    fn sort_group<const N: usize>(
         &self,
-        groups: Range<usize>,
-        first_rank: usize,
-        out: &mut [[u8; N]],
-        numbers: impl Fn() -> I,
-        fde: &impl Fn(usize) -> [u8; N],
+        group: &mut [[u8; N]],
+        copy: &mut Vec<[u8; N]>,
         start: &impl Fn(&[u8; N]) -> i64,
-        finish: &impl Fn(usize, &mut [u8; N]),
     ) {
-        let of_a_group = 1 << self.group_bits();
-        let (first, end) = (groups.start * of_a_group, groups.end * of_a_group);
-        let mut ranks = vec![0u32; end.min(self.bucket(self.greatest) + 1) - first];
-        let bucket = |number| self.bucket(key(self.section, (self.start)(number))) - first;
-        numbers().for_each(|number| ranks[bucket(number)] += 1);
-        let mut rank = 0;
+        if group.is_sorted_by_key(start) {
+            return;
+        }
+        let bucket = |fde: &[u8; N]| {
+            let key = start(fde) as u64 ^ 1 << 63;
+            self.bucket(key) % OF_A_GROUP
+        };
+        let (mut ranks, mut rank) = ([0u32; OF_A_GROUP], 0);
+        group.iter().for_each(|fde| ranks[bucket(fde)] += 1);
         for start in &mut ranks {
             rank += core::mem::replace(start, rank);
         }
-        numbers().for_each(|number| {
-            let rank = &mut ranks[bucket(number)];
-            out[rank.to_usize()] = fde(number);
+        copy.clear();
+        copy.extend_from_slice(group);
+        for fde in copy {
+            let rank = &mut ranks[bucket(fde)];
+            group[rank.to_usize()] = *fde;
             *rank += 1;
-        });
+        }
         // Each bucket's rank has moved from the start of the bucket to its end.
         let mut from = 0;
         for end in ranks {
-            let bucket = &mut out[from..end.to_usize()];
-            sort(bucket, start);
-            bucket.iter_mut().zip(first_rank + from..).for_each(|(fde, rank)| finish(rank, fde));
+            sort(&mut group[from..end.to_usize()], start);
             from = end.to_usize();
         }
     }
@@ -191,29 +211,22 @@ impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
     /// Returns the group of a key's bucket.
     #[inline]
     fn group(&self, key: u64) -> usize {
-        self.bucket(key) >> self.group_bits()
-    }
-
-    /// The number of low bits of a bucket's number that differ within a group.
-    #[inline]
-    fn group_bits(&self) -> u32 {
-        MAX_BUCKET_BITS - MAX_GROUP_BITS
+        self.bucket(key) / OF_A_GROUP
     }
 }
 
-/// Cuts the groups into parts of at least so many functions.
+/// Cuts the groups, which have some numbers of FDEs, into parts of at least so many FDEs.
 fn divide<'o, const N: usize>(
-    grouped: &[Grouped<u32>],
-    groups: usize,
+    lens: &'o [usize],
     least: usize,
     mut out: &'o mut [[u8; N]],
 ) -> Vec<Part<'o, N>> {
-    let (mut parts, mut first, mut first_rank) = (Vec::new(), 0, 0);
-    for end in 1..=groups {
-        let rank = grouped.iter().map(|grouped| grouped.before(end)).sum::<usize>();
-        if rank - first_rank >= least || end == groups {
-            let fdes = out.split_off_mut(..rank - first_rank).unwrap_or_default();
-            parts.push(Part { groups: first..end, first_rank, out: fdes });
+    let (mut parts, mut first, mut first_rank, mut rank) = (Vec::new(), 0, 0, 0);
+    for (end, len) in (1..).zip(lens) {
+        rank += len;
+        if rank - first_rank >= least || end == lens.len() {
+            let out = out.split_off_mut(..rank - first_rank).unwrap_or_default();
+            parts.push(Part { groups: &lens[first..end], first_rank, out });
             (first, first_rank) = (end, rank);
         }
     }

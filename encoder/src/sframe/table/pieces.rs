@@ -1,12 +1,14 @@
-//! The parts of the FRE sub-section that lie in the caller's memory, between the parts that the section owns.
+//! The parts of the FRE sub-section that lie in other memories: in the memory of a caller, or in the bytes of a
+//! shard. They lie between the parts that are in the section's own bytes.
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use cfipack_format::pool::{Pool, map};
 use cfipack_format::widen::ToUsize;
 
-/// A piece of a caller's memory. Its length is the difference between two sums.
+/// A piece of a memory. Its length is the difference between two sums.
 #[derive(Clone, Copy, Default, Debug)]
 struct Piece {
     /// The number of the memory, and the offset of the piece in the memory.
@@ -19,18 +21,18 @@ struct Piece {
 }
 
 /// The place of a part of the sub-section.
-#[derive(Clone, Debug)]
-pub(crate) enum Place<'a> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
     /// At an offset in the section's own bytes.
     Own(usize),
-    /// In the memory of a caller.
-    Lent(&'a [u8], Range<usize>),
+    /// In a memory: its number, and an offset.
+    Other(u32, usize),
 }
 
 /// The pieces of a sub-section, in order.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Pieces<'a> {
-    memories: Vec<&'a [u8]>,
+    memories: Vec<Cow<'a, [u8]>>,
     list: Vec<Piece>,
     /// For each [`STEP`] bytes of the sub-section: the first piece that begins after the start of these bytes.
     /// The list ends at the last piece.
@@ -53,7 +55,7 @@ impl<'a> Pieces<'a> {
     }
 
     #[inline(always)]
-    fn sum(&self) -> u32 {
+    pub(crate) fn sum(&self) -> u32 {
         self.list.last().map_or(0, |piece| piece.sum)
     }
 
@@ -70,25 +72,64 @@ impl<'a> Pieces<'a> {
         if len == 0 {
             return;
         }
-        let is_last = self.memories.last().is_some_and(|last| core::ptr::eq(*last, memory));
-        if is_last && let Some(last) = self.list.len().checked_sub(1) {
+        let is_last = self.memories.last().is_some_and(|last| core::ptr::eq(&**last, memory));
+        let from = u32::try_from(range.start);
+        match from {
+            Ok(_) if is_last => {}
+            Ok(_) => self.memories.push(Cow::Borrowed(memory)),
+            Err(_) => self.memories.push(Cow::Borrowed(&memory[range])),
+        }
+        self.add(at, self.memories.len() as u32 - 1, from.unwrap_or(0), len);
+    }
+
+    /// Adds a piece at offset `at`, which is the current end of the sub-section. The memory may be added later.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, at: u32, memory: u32, from: u32, len: u32) {
+        if let Some(last) = self.list.len().checked_sub(1) {
             let last_len = self.len_of(last);
             let last = &mut self.list[last];
-            if last.at + last_len == at && last.from.to_usize() + last_len.to_usize() == range.start {
+            if last.memory == memory
+                && last.at + last_len == at
+                && last.from.to_usize() + last_len.to_usize() == from.to_usize()
+            {
                 last.sum += len;
                 return;
             }
         }
-        let from = u32::try_from(range.start);
-        match from {
-            Ok(_) if is_last => {}
-            Ok(_) => self.memories.push(memory),
-            Err(_) => self.memories.push(&memory[range]),
-        }
-        let (memory, sum) = (self.memories.len() as u32 - 1, self.sum() + len);
-        self.push_piece(Piece { memory, from: from.unwrap_or(0), at, sum });
+        self.push_piece(Piece { memory, from, at, sum: self.sum() + len });
     }
 
+    /// The number of memories.
+    pub(crate) fn memories(&self) -> usize {
+        self.memories.len()
+    }
+
+    /// Returns a memory by its number.
+    #[inline(always)]
+    pub(crate) fn memory(&self, number: u32) -> &[u8] {
+        &self.memories[number.to_usize()]
+    }
+
+    /// Returns these pieces in the memories of `old`, with one more memory of `bytes`.
+    pub(crate) fn with_memories(self, old: Self, bytes: Vec<u8>) -> Self {
+        let mut memories = old.memories;
+        memories.push(Cow::Owned(bytes));
+        Self { memories, ..self }
+    }
+
+    /// Returns whether pieces lie in a caller's memory.
+    pub(crate) fn borrow(&self) -> bool {
+        self.memories.iter().any(|memory| matches!(memory, Cow::Borrowed(_)))
+    }
+
+    /// Copies the memories of callers.
+    pub(crate) fn into_owned(self) -> Pieces<'static> {
+        let Self { memories, list, later } = self;
+        let memories = memories.into_iter().map(|memory| Cow::Owned(memory.into_owned())).collect();
+        Pieces { memories, list, later }
+    }
+
+    #[inline(never)]
     fn push_piece(&mut self, piece: Piece) {
         let steps = piece.at.to_usize().div_ceil(STEP);
         if steps > self.later.len() {
@@ -99,11 +140,11 @@ impl<'a> Pieces<'a> {
 
     /// Adds the pieces of other sub-sections, each with its offset in this sub-section, on the threads of a
     /// pool. The pieces follow all pieces that are there.
-    pub(crate) fn append(&mut self, pool: &dyn Pool, others: &[(usize, &Self)]) {
-        let others = others.iter().filter(|(_, others)| !others.is_empty());
+    pub(crate) fn append(&mut self, pool: &dyn Pool, others: Vec<(usize, Self)>) {
+        let others = others.into_iter().filter(|(_, others)| !others.is_empty());
         let (mut sum, mut number) = (self.sum(), self.list.len());
         let (mut memories, mut steps) = (self.memories.len(), self.later.len());
-        let places = others.map(|&(at, others)| {
+        let places = others.map(|(at, others)| {
             let place = (at as u32, sum, memories as u32, number as u32);
             sum += others.sum();
             memories += others.memories.len();
@@ -121,11 +162,11 @@ impl<'a> Pieces<'a> {
         let (mut list, mut later) = (&mut self.list[pieces..], &mut self.later[old_steps..]);
         let mut steps = old_steps;
         let parts = places.into_iter().map(|(place, more, others)| {
-            self.memories.extend_from_slice(&others.memories);
+            self.memories.extend(others.memories);
             let part = Part {
                 place,
-                others,
                 list: list.split_off_mut(..others.list.len()).unwrap_or_default(),
+                others: others.list,
                 later: later.split_off_mut(..more).unwrap_or_default(),
                 steps,
             };
@@ -147,7 +188,7 @@ impl<'a> Pieces<'a> {
 
     /// Calls `take` with the length and the place of each part of a range of the sub-section, in order.
     #[inline(always)]
-    pub(crate) fn for_each_in(&self, range: Range<usize>, mut take: impl FnMut(usize, Place<'a>)) {
+    pub(crate) fn for_each_in(&self, range: Range<usize>, mut take: impl FnMut(usize, Place)) {
         let (mut at, first) = (range.start, self.later_than(range.start).saturating_sub(1));
         let mut sum = first.checked_sub(1).map_or(0, |before| self.list[before].sum);
         for &Piece { memory, from, at: start, sum: with_this } in &self.list[first..] {
@@ -161,8 +202,7 @@ impl<'a> Pieces<'a> {
             }
             let end = range.end.min(start + len);
             if at < end {
-                let from = from.to_usize() + at - start;
-                take(end - at, Place::Lent(self.memories[memory.to_usize()], from..from + end - at));
+                take(end - at, Place::Other(memory, from.to_usize() + at - start));
                 at = end;
             }
             sum = with_this;
@@ -172,16 +212,14 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Returns the place of a block of `len` bytes at an offset of the sub-section. A block never lies in two
-    /// places.
+    /// Returns the place of a block at an offset of the sub-section. A block never lies in two places.
     #[inline]
-    pub(crate) fn place(&self, at: usize, len: usize) -> Place<'a> {
+    pub(crate) fn place(&self, at: usize) -> Place {
         let Some(number) = self.later_than(at).checked_sub(1) else { return Place::Own(at) };
         let piece = self.list[number];
         let offset = at - piece.at.to_usize();
         if offset < self.len_of(number).to_usize() {
-            let start = piece.from.to_usize() + offset;
-            return Place::Lent(self.memories[piece.memory.to_usize()], start..start + len);
+            return Place::Other(piece.memory, piece.from.to_usize() + offset);
         }
         Place::Own(at - piece.sum.to_usize())
     }
@@ -191,7 +229,7 @@ impl<'a> Pieces<'a> {
         self.for_each_in(at..at + out.len(), |len, place| {
             let bytes = match place {
                 Place::Own(at) => &own[at..at + len],
-                Place::Lent(memory, range) => &memory[range],
+                Place::Other(memory, from) => &self.memory(memory)[from..from + len],
             };
             out.split_off_mut(..len).unwrap_or_default().copy_from_slice(bytes);
         });
@@ -206,21 +244,21 @@ impl<'a> Pieces<'a> {
 }
 
 /// The place of another sub-section's pieces.
-struct Part<'p, 'a> {
+struct Part<'p> {
     /// The sub-section's offset, and the bytes, memories and pieces before it.
     place: (u32, u32, u32, u32),
-    others: &'p Pieces<'a>,
+    others: Vec<Piece>,
     list: &'p mut [Piece],
     later: &'p mut [u32],
     /// The number of steps before `later`.
     steps: usize,
 }
 
-impl Part<'_, '_> {
+impl Part<'_> {
     fn write(self) {
         let (at, sum, memories, first) = self.place;
         let mut step = 0;
-        for ((slot, piece), number) in self.list.iter_mut().zip(&self.others.list).zip(first..) {
+        for ((slot, piece), number) in self.list.iter_mut().zip(&self.others).zip(first..) {
             *slot = Piece {
                 memory: memories + piece.memory,
                 from: piece.from,
@@ -242,14 +280,6 @@ mod tests {
     use cfipack_format::pool::Serial;
 
     use super::{Pieces, Place};
-
-    /// The bytes at a place.
-    fn bytes<'b>(place: &Place<'b>, own: &'b [u8], len: usize) -> &'b [u8] {
-        match place {
-            Place::Own(at) => &own[*at..][..len],
-            Place::Lent(memory, range) => &memory[range.clone()],
-        }
-    }
 
     /// Blocks of many lengths. Some lie in a caller's memory, and some of these lie side by side.
     #[test]
@@ -280,14 +310,17 @@ mod tests {
             blocks.push((at, whole.len() - at));
         }
         let [mut pieces, second] = halves;
-        pieces.append(&Serial, &[(base, &second)]);
+        pieces.append(&Serial, vec![(base, second)]);
+        let bytes = |place, len: usize| match place {
+            Place::Own(at) => &own[at..at + len],
+            Place::Other(memory, from) => &pieces.memory(memory)[from..from + len],
+        };
         assert_eq!(pieces.len() + own.len(), whole.len());
         for (at, len) in blocks {
-            assert_eq!(bytes(&pieces.place(at, len), &own, len), &whole[at..at + len], "{at}");
+            assert_eq!(bytes(pieces.place(at), len), &whole[at..at + len], "{at}");
         }
         let mut parts = Vec::new();
-        pieces
-            .for_each_in(7..whole.len() - 9, |len, place| parts.extend_from_slice(bytes(&place, &own, len)));
+        pieces.for_each_in(7..whole.len() - 9, |len, place| parts.extend_from_slice(bytes(place, len)));
         assert_eq!(parts, whole[7..whole.len() - 9]);
         let mut out = vec![0; whole.len()];
         pieces.write(&own, 0, &mut out);

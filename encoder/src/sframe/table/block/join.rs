@@ -1,7 +1,7 @@
 //! Joins the blocks of several builders, and writes them.
 
-use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 use core::ops::Range;
 
 use cfipack_format::pool::{Pool, Serial, map, part_len};
@@ -12,22 +12,21 @@ use super::Blocks;
 use crate::sframe::table::chunk::CHUNK;
 use crate::sframe::table::hash_index::{HashIndex, hash};
 use crate::sframe::table::pieces::{Pieces, Place};
-use crate::sframe::table::wide_attribute::WideAttribute;
 
 /// With fewer bytes, a thread costs more than it saves.
 const LEAST_OF_A_THREAD: usize = 1 << 15;
 
 impl<'a> Blocks<'a> {
-    /// Copies lent blocks, so that all blocks are stored here.
+    /// Copies lent blocks, so that nothing is borrowed.
     pub(crate) fn into_owned(mut self) -> Blocks<'static> {
-        let Self { version, endian, seed, .. } = self;
-        if !self.pieces.is_empty() {
+        if self.pieces.borrow() {
             self.bytes = self.take_bytes(0, &Serial);
             (self.front, self.end) = (0, self.bytes.len());
+            self.pieces = Pieces::default();
             self.make_room();
         }
-        let Self { bytes, front, end, starts, attributes, index, .. } = self;
-        let pieces = Pieces::default();
+        let Self { bytes, front, end, pieces, starts, attributes, index, seed, version, endian } = self;
+        let pieces = pieces.into_owned();
         Blocks { bytes, front, end, pieces, starts, attributes, index, seed, version, endian }
     }
 
@@ -39,53 +38,68 @@ impl<'a> Blocks<'a> {
         map(pool, parts, |(out, at)| self.pieces.write(own, at, out));
     }
 
-    /// Calls `take` with the length and the place of each part of some blocks.
-    pub(crate) fn for_each_part(&self, run: Range<u32>, mut take: impl FnMut(usize, Place<'a>)) {
-        self.pieces.for_each_in(self.end_of(run.start)..self.end_of(run.end), |len, place| match place {
-            Place::Own(at) => take(len, Place::Own(self.front + at)),
-            lent => take(len, lent),
-        });
+    /// Drops all blocks but some runs, and moves the bytes of these runs together. Returns the bytes as pieces.
+    /// No block can be added or read afterwards.
+    pub(crate) fn keep(&mut self, runs: &[Range<u32>]) -> Pieces<'a> {
+        let mut bytes = mem::take(&mut self.bytes);
+        let (mut kept, mut own, own_memory) = (Pieces::default(), 0, self.pieces.memories() as u32);
+        for run in runs {
+            let (from, to, at) = (self.end_of(run.start), self.end_of(run.end), kept.sum());
+            self.pieces.for_each_in(from..to, |len, place| {
+                let (memory, from) = match place {
+                    Place::Own(from) => {
+                        let from = self.front + from;
+                        bytes.copy_within(from..from + len, own);
+                        own += len;
+                        (own_memory, own - len)
+                    }
+                    Place::Other(memory, from) => (memory, from),
+                };
+                kept.add(kept.sum(), memory, from as u32, len as u32);
+            });
+            let starts = &mut self.starts[run.start.to_usize()..run.end.to_usize()];
+            starts.iter_mut().for_each(|start| *start = *start - from as u32 + at);
+        }
+        keep_runs(&mut self.starts, runs);
+        if !self.attributes.is_empty() {
+            keep_runs(&mut self.attributes, runs);
+        }
+        if let Some(index) = &mut self.index {
+            keep_runs(&mut index.hashes, runs);
+        }
+        bytes.truncate(own);
+        bytes.shrink_to_fit();
+        kept.with_memories(mem::take(&mut self.pieces), bytes)
     }
 
-    /// Adds memory for blocks, of which `own` bytes are stored here. If these are the first blocks, they follow
-    /// `front` bytes. No block can be added before the blocks can be [found](Self::rebuild_index) again.
-    pub(crate) fn extend(&mut self, blocks: usize, own: usize, front: usize) -> NewPlaces<'_> {
-        let old = self.starts.len();
-        if old == 0 && own != 0 {
-            // Zeroed memory is not touched before it is used.
-            self.front = self.front.max(front);
-            self.bytes = vec![0; self.front + own + CHUNK];
-            self.end = self.front;
+    /// Adds the blocks of shards. Each has its offset and its bytes, as [`keep`](Self::keep) returned them. No block
+    /// can be added before the blocks can be [found](Self::rebuild_index) again.
+    pub(crate) fn append(
+        &mut self,
+        pool: &dyn Pool,
+        others: &[&Blocks<'_>],
+        bytes: Vec<(usize, Pieces<'a>)>,
+    ) {
+        let count = others.iter().map(|blocks| blocks.len()).sum();
+        self.starts.reserve_exact(count);
+        if let Some(index) = &mut self.index {
+            index.end_lookups();
+            index.hashes.reserve_exact(count);
         }
-        let at = self.end;
-        self.end += own;
-        let needed = self.end + CHUNK;
-        if own != 0 && self.bytes.len() < needed {
-            self.bytes.reserve_exact(needed - self.bytes.len());
-            self.bytes.resize(needed, 0);
+        for (blocks, (at, _)) in others.iter().zip(&bytes) {
+            self.starts.extend(blocks.starts.iter().map(|start| *at as u32 + start));
+            self.attributes.extend(&blocks.attributes);
+            if let Some(index) = &mut self.index {
+                index.hashes.extend(blocks.hashes());
+            }
         }
-        self.starts.reserve_exact(blocks);
-        self.starts.resize(old + blocks, 0);
-        if !self.version.has_attributes() {
-            self.attributes.resize(old + blocks, WideAttribute::default());
-        }
-        NewPlaces {
-            starts: &mut self.starts[old..],
-            attributes: self.attributes.get_mut(old..).unwrap_or_default(),
-            hashes: self.index.as_mut().map(|index| index.extend(blocks)).unwrap_or_default(),
-            bytes: self.bytes.get_mut(at..self.end).unwrap_or_default(),
-        }
-    }
-
-    /// Adds the pieces of blocks that were added to other blocks, each at an offset.
-    pub(crate) fn append_pieces(&mut self, pool: &dyn Pool, pieces: &[(usize, &Pieces<'a>)]) {
-        self.pieces.append(pool, pieces);
+        self.pieces.append(pool, bytes);
     }
 
     /// Hashes all blocks with `seed`. No block can be added afterwards.
     pub(crate) fn end_lookups(&mut self, seed: u64) {
         let index = self.index.take().filter(|_| self.seed == seed);
-        let hashes = index.map_or_else(|| self.hash_again(seed), HashIndex::into_hashes);
+        let hashes = index.map_or_else(|| self.hash_again(seed), |index| index.hashes);
         self.index = Some(HashIndex::without_slots(hashes));
     }
 
@@ -103,7 +117,7 @@ impl<'a> Blocks<'a> {
 
     /// The hash of each block, if blocks are shared.
     pub(crate) fn hashes(&self) -> &[u32] {
-        self.index.as_ref().map(HashIndex::hashes).unwrap_or_default()
+        self.index.as_ref().map_or(&[], |index| &index.hashes)
     }
 
     /// Frees memory that only looking up and adding blocks need.
@@ -134,49 +148,12 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// The memory for new blocks.
-pub(crate) struct NewPlaces<'n> {
-    starts: &'n mut [u32],
-    attributes: &'n mut [WideAttribute],
-    hashes: &'n mut [u32],
-    bytes: &'n mut [u8],
-}
-
-impl<'n> NewPlaces<'n> {
-    /// Takes the memory for the next blocks, of which `own` bytes are stored here.
-    pub(crate) fn split(&mut self, blocks: usize, own: usize) -> Self {
-        fn take<'s, T>(rest: &mut &'s mut [T], count: usize) -> &'s mut [T] {
-            rest.split_off_mut(..count.min(rest.len())).unwrap_or_default()
-        }
-        NewPlaces {
-            starts: take(&mut self.starts, blocks),
-            attributes: take(&mut self.attributes, blocks),
-            hashes: take(&mut self.hashes, blocks),
-            bytes: take(&mut self.bytes, own),
-        }
+/// Keeps some runs of items.
+fn keep_runs<T: Copy>(items: &mut Vec<T>, runs: &[Range<u32>]) {
+    let mut count = 0;
+    for run in runs {
+        items.copy_within(run.start.to_usize()..run.end.to_usize(), count);
+        count += run.len();
     }
-
-    /// Copies runs of `blocks`, and the ranges `own` of their bytes. The first block gets the offset `at`.
-    pub(crate) fn fill(self, blocks: &Blocks<'_>, mut at: u32, runs: &[Range<u32>], own: &[Range<usize>]) {
-        let mut number = 0;
-        for run in runs {
-            let (from, to) = (blocks.end_of(run.start) as u32, blocks.end_of(run.end) as u32);
-            let run = run.start.to_usize()..run.end.to_usize();
-            let slots = number..number + run.len();
-            let starts = self.starts[slots.clone()].iter_mut().zip(&blocks.starts[run.clone()]);
-            starts.for_each(|(slot, start)| *slot = at + (start - from));
-            if let Some(slots) = self.attributes.get_mut(slots.clone()) {
-                slots.copy_from_slice(&blocks.attributes[run.clone()]);
-            }
-            if let Some(slots) = self.hashes.get_mut(slots.clone()) {
-                slots.copy_from_slice(&blocks.hashes()[run]);
-            }
-            (at, number) = (at + (to - from), slots.end);
-        }
-        let mut out = self.bytes;
-        for range in own {
-            let bytes = &blocks.bytes[range.clone()];
-            out.split_off_mut(..bytes.len()).unwrap_or_default().copy_from_slice(bytes);
-        }
-    }
+    items.truncate(count);
 }
