@@ -30,10 +30,13 @@ pub(crate) fn first_return_address(snapshot: &Snapshot) -> u64 {
         return 0;
     }
     let mask = if ARCH.is_aarch64() { (1 << ADDRESS_BITS) - 1 } else { u64::MAX };
+    // The kernel's array above the place has the address of the entry, which no call returns to.
+    // SAFETY: no conditions.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
     let mut addresses = words.iter().rev().map(|word| u64::from_ne_bytes(*word) & mask);
     let found = addresses.find_map(|pc| {
         let (_, file) = snapshot.find(pc.checked_sub(1)?)?;
-        (snapshot.follows_call(pc, read) != Some(false)).then_some((pc, file))
+        (pc != entry && snapshot.follows_call(pc, read) != Some(false)).then_some((pc, file))
     });
     match found {
         None => 0,
