@@ -160,6 +160,8 @@ pub unsafe extern "C" fn cfipack_merger_push(
     unsafe {
         handle::with(merger, |merging| {
             let object = CheckedObject::read(object)?;
+            // A call that fails must not push the object, so check the pointer first.
+            write_optional(out, cfipack_contribution::default())?;
             let (number, notes) = (merging.objects, &mut merging.notes);
             let (mut sframe, mut eh_frame) =
                 (StartCursor::new(object.sframe_starts), StartCursor::new(object.eh_frame_starts));
