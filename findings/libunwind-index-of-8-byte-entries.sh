@@ -7,8 +7,8 @@
 # Header"). A reader that does not know the encoding has the pointer to `.eh_frame`, which is in the header so that FDEs can be searched
 # without a table. LLVM's libunwind and libgcc read both tables, or search.
 #
-# What follows: lld 23.1.4 writes 8-byte entries if code lies more than 2 GiB from the header (-mcmodel=large, large programs). lld 14 refused
-# such links, so no file had such a table when these readers were tried.
+# What follows: `strace -k`, which uses libunwind, prints no callers. lld 23.1.4 writes 8-byte entries if code lies more than 2 GiB from the
+# header (-mcmodel=large, large programs). lld 14 refused such links, so no file had such a table when these readers were tried.
 #
 # Needs: x86-64 Linux, gcc, GNU ld, apt-get with the package lists of Debian 12, dpkg-deb.
 set -euo pipefail
