@@ -207,3 +207,88 @@ fn no_length_is_left_from_before() {
     let status = unsafe { cfipack_eh_frame_len(EH_FRAME.as_ptr(), EH_FRAME.len(), 0, &mut len, null_mut()) };
     assert_eq!((status, len), (cfipack_status::InvalidArgument, 0));
 }
+
+/// A registry that is being freed, and the number of its undos so far.
+struct Undone(*mut cfipack_registry, u32);
+
+/// Adds a region whose removal is counted.
+unsafe fn add_counted(undone: *mut Undone, base: u64) {
+    let mut region = null_mut();
+    let undo = cfipack_undo { undo: Some(undo_one), context: undone.cast() };
+    // SAFETY: all pointers are valid for the calls.
+    unsafe {
+        ok(cfipack_region_new(&mut region, CFIPACK_ARCH_AMD64, base, 64, null_mut()));
+        ok(cfipack_registry_add((*undone).0, region, &undo, null_mut()));
+        cfipack_region_free(region);
+    }
+}
+
+/// The second undo adds a region.
+unsafe extern "C" fn undo_one(undone: *mut core::ffi::c_void) {
+    let undone = undone.cast::<Undone>();
+    // SAFETY: the test gives a counter that is in use by this call alone.
+    unsafe {
+        (*undone).1 += 1;
+        if (*undone).1 == 2 {
+            add_counted(undone, 0x3000);
+        }
+    }
+}
+
+#[test]
+fn a_region_that_an_undo_adds_is_removed_too() {
+    let mut undone = Undone(null_mut(), 0);
+    // SAFETY: all pointers are valid for the calls.
+    unsafe {
+        ok(cfipack_registry_new(&mut undone.0, CFIPACK_ARCH_AMD64, null_mut()));
+        let undone = &raw mut undone;
+        add_counted(undone, 0x1000);
+        add_counted(undone, 0x2000);
+        cfipack_registry_free((*undone).0);
+        assert_eq!((*undone).1, 3);
+    }
+}
+
+/// Without room for tables, a walk goes on by frame pointers in the code of the process's files.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn code_of_the_process_is_known_beside_generated_code() {
+    // A direct call (e8 and four bytes) in this function, and where it returns to.
+    let start = code_of_the_process_is_known_beside_generated_code as *const u8;
+    // SAFETY: null pointers and lengths of 0 are valid, all others are valid for the calls, and this program's code has
+    // more bytes than are read.
+    unsafe {
+        let call = (1..1000).find(|at| start.add(*at).read() == 0xe8).unwrap();
+        let pc = start.expose_provenance() as u64;
+        let stack = [0, pc + call as u64 + 5, 0, 0];
+        let options = cfipack_process_options {
+            size: size_of::<cfipack_process_options>() as u32,
+            memory: 1,
+            ..zeroed()
+        };
+        let (mut modules, mut registry, mut reader) = (null_mut(), null_mut(), null_mut());
+        ok(cfipack_modules_of_process(&mut modules, &options, null_mut()));
+        ok(cfipack_registry_new(&mut registry, CFIPACK_ARCH_AMD64, null_mut()));
+        ok(cfipack_registry_reader_new(&mut reader, registry));
+        let registers = cfipack_registers { sp: 0x8000, fp: 0x8000, has_fp: 1, ..zeroed() };
+        let memory = cfipack_memory { address: 0x8000, bytes: stack.as_ptr().cast(), len: 32 };
+        let thread = cfipack_thread {
+            size: size_of::<cfipack_thread>() as u32,
+            pc,
+            registers: &registers,
+            memory: &memory,
+            num_memory: 1,
+            ..zeroed()
+        };
+        for generated in [null_mut(), reader] {
+            let (mut frames, mut count, mut end) = ([cfipack_frame::default(); 4], 0, 99);
+            let out = frames.as_mut_ptr();
+            ok(cfipack_process_modules_walk(modules, generated, &thread, out, 4, &mut count, &mut end));
+            let found: Vec<_> = frames[..count].iter().map(|frame| frame.pc).collect();
+            assert_eq!((found, end), (vec![pc, stack[1]], CFIPACK_END_GUESSED_NULL));
+        }
+        cfipack_registry_free(registry);
+        cfipack_registry_reader_free(reader);
+        cfipack_process_modules_free(modules);
+    }
+}
