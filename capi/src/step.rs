@@ -145,8 +145,8 @@ unsafe fn common_step(
         return None;
     }
     let base = match row.cfa.reg {
-        reg if reg == arch.stack_pointer().0.into() => registers.sp,
-        reg if reg == arch.frame_pointer().0.into() => registers.fp,
+        reg if reg == u32::from(arch.stack_pointer().0) => registers.sp,
+        reg if reg == u32::from(arch.frame_pointer().0) => registers.fp,
         _ => return None,
     };
     let cfa = base.wrapping_add_signed(row.cfa.offset);
