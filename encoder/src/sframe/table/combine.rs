@@ -194,7 +194,7 @@ impl NewBlocks {
     /// Finds the new blocks of a shard with some blocks. There are `first` blocks before it.
     fn find(blocks: usize, first: u32, members: Option<Grouped<Member>>) -> Self {
         let end = blocks as u32;
-        let Some(members) = members else { return Self { places: Vec::new(), runs: Vec::from([0..end]) } };
+        let Some(members) = members else { return Self { places: Vec::new(), runs: iter::once(0..end).collect() } };
         let mut places = vec![0; blocks];
         for Member { number, place } in members.items {
             places[number.to_usize()] = place;
