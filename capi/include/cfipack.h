@@ -111,8 +111,8 @@
 /* The row of the last frame marks an outermost frame. The stack is complete. */
 #define CFIPACK_END_OUTERMOST 1
 
-/* The last frame is in `starts` or `switches` of its module, or in the function at the program's entry for
- * `cfipack_process_modules_walk`, so the stack starts there. The stack is complete. */
+/* The last frame is in `starts` or `switches` of its module, so the stack starts there. For
+ * `cfipack_process_modules_walk`: the first thread started in the last frame. The stack is complete. */
 #define CFIPACK_END_START 2
 
 /* The return address is 0, and no frame is a guess. The stack is complete. */
@@ -405,6 +405,9 @@ typedef struct cfipack_merger cfipack_merger;
  * `CFIPACK_STATUS_REFUSED`: a thread of the parent may hold the loader's lock at the fork, and nothing releases the lock
  * in the child. If no other thread of the parent could be in `dlopen`, `dlclose` or `dl_iterate_phdr` then, the child
  * may create modules of its own. Otherwise `cfipack_modules_of_process` may wait forever in the child, as `dlopen` does
+ * there.
+ *
+ * The child is known by its process number. In a new PID namespace it may have the number of its parent: do not refresh
  * there. */
 typedef struct cfipack_process_modules cfipack_process_modules;
 
@@ -886,8 +889,8 @@ typedef struct cfipack_note {
     uint64_t key;
     /* `CFIPACK_NOTE_...` */
     uint32_t kind;
-    /* Always 0. */
-    uint32_t reserved;
+    /* 1 if the object is damaged, 0 if the output cannot represent a function of an object that is in order. */
+    uint32_t is_damage;
     /* The description. */
     struct cfipack_message message;
 } cfipack_note;

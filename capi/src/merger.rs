@@ -54,8 +54,8 @@ pub struct cfipack_note {
     pub key: u64,
     /// `CFIPACK_NOTE_...`
     pub kind: u32,
-    /// Always 0.
-    pub reserved: u32,
+    /// 1 if the object is damaged, 0 if the output cannot represent a function of an object that is in order.
+    pub is_damage: u32,
     /// The description.
     pub message: cfipack_message,
 }
@@ -160,6 +160,8 @@ pub unsafe extern "C" fn cfipack_merger_push(
     unsafe {
         handle::with(merger, |merging| {
             let object = CheckedObject::read(object)?;
+            // A call that fails must not push the object, so check the pointer first.
+            write_optional(out, cfipack_contribution::default())?;
             let (number, notes) = (merging.objects, &mut merging.notes);
             let (mut sframe, mut eh_frame) =
                 (StartCursor::new(object.sframe_starts), StartCursor::new(object.eh_frame_starts));
@@ -262,8 +264,8 @@ pub unsafe extern "C" fn cfipack_merger_get_note(
             Note::Omitted(unsupported) => (CFIPACK_NOTE_OMITTED, unsupported.function.0),
             Note::Unread(_) => (CFIPACK_NOTE_UNREAD, 0),
         };
-        let note =
-            cfipack_note { object: *object, key, kind, reserved: 0, message: cfipack_message::new(note) };
+        let (is_damage, message) = (note.is_damage().into(), cfipack_message::new(note));
+        let note = cfipack_note { object: *object, key, kind, is_damage, message };
         // SAFETY: promised by the caller.
         unsafe { write(out, note) }
     })

@@ -24,6 +24,9 @@ use crate::walk::{cfipack_frame, cfipack_thread, walk_in};
 /// in the child. If no other thread of the parent could be in `dlopen`, `dlclose` or `dl_iterate_phdr` then, the child
 /// may create modules of its own. Otherwise `cfipack_modules_of_process` may wait forever in the child, as `dlopen` does
 /// there.
+///
+/// The child is known by its process number. In a new PID namespace it may have the number of its parent: do not refresh
+/// there.
 #[derive(Debug)]
 pub struct cfipack_process_modules(());
 

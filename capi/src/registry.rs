@@ -105,6 +105,8 @@ pub unsafe extern "C" fn cfipack_registry_add(
         handle::with(registry, |registry| {
             let region = handle::get(region)?;
             let undo = if undo.is_null() { None } else { Some(*reference(undo)?) };
+            // A call that fails must not add the region, so check the pointer first.
+            write_optional(omitted, 0)?;
             let none = Undo(cfipack_undo { undo: None, context: null_mut() });
             let without_rows = registry.add(region, none).map_err(failure)?;
             // From now on `undo` is called.

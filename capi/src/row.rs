@@ -145,29 +145,6 @@ impl cfipack_row {
         }
     }
 
-    /// Converts a row from the caller if it is of the common kind. In a common row the CFA comes from a register and
-    /// the return address lies in the frame. Returns the row together with the frame pointer's rule, which is
-    /// [`Rule::Cfa`] or [`Rule::SameValue`].
-    #[inline(always)]
-    pub(crate) fn common(&self) -> Result<Option<(Row, Rule)>, cfipack_status> {
-        let is_common =
-            self.cfa.kind == CFIPACK_RULE_REGISTER && self.return_address.kind == CFIPACK_RULE_CFA;
-        let frame_pointer = match self.frame_pointer.kind {
-            CFIPACK_RULE_CFA if is_common => Rule::Cfa(self.frame_pointer.offset),
-            CFIPACK_RULE_SAME_VALUE if is_common => Rule::SameValue,
-            _ => return Ok(None),
-        };
-        let cfa = Cfa::Register { register: self.cfa.register()?, offset: self.cfa.offset };
-        let row = Row {
-            start: FunctionOffset(self.start),
-            cfa,
-            return_address: Rule::Cfa(self.return_address.offset),
-            frame_pointer,
-            signed: crate::arguments::flag(self.is_signed)?,
-        };
-        Ok(Some((row, frame_pointer)))
-    }
-
     /// Converts a row from the caller.
     pub(crate) fn get(&self) -> Result<Row, cfipack_status> {
         Ok(Row {

@@ -6,8 +6,8 @@ use cfipack_decoder::walk::End;
 pub const CFIPACK_END_NONE: u32 = 0;
 /// The row of the last frame marks an outermost frame. The stack is complete.
 pub const CFIPACK_END_OUTERMOST: u32 = 1;
-/// The last frame is in `starts` or `switches` of its module, or in the function at the program's entry for
-/// `cfipack_process_modules_walk`, so the stack starts there. The stack is complete.
+/// The last frame is in `starts` or `switches` of its module, so the stack starts there. For
+/// `cfipack_process_modules_walk`: the first thread started in the last frame. The stack is complete.
 pub const CFIPACK_END_START: u32 = 2;
 /// The return address is 0, and no frame is a guess. The stack is complete.
 pub const CFIPACK_END_NULL: u32 = 3;

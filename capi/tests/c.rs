@@ -263,18 +263,24 @@ fn threads_that_end_leave_room_for_others() {
     }
 }
 
-/// Code with CFI is not taken for the program's entry. gcc keeps the order of the source.
+/// Code beside the program's entry is not taken for the entry, whether it has CFI or not. gcc keeps the order of the source.
 #[test]
 #[ignore = "needs gcc"]
 fn walks_go_through_functions_beside_the_entry() {
     let (directory, library) = (directory("entry"), static_library());
     need(&C[..1]);
-    let program = directory.join("entry");
     let entry = ["-nostartfiles", "-no-pie", "-fno-toplevel-reorder", "-Wl,-e,program_entry"];
-    let options = [&["-std=c99"], &entry[..]].concat();
     let sources = ["tests/c/entry.c", "examples/profiler.c"];
-    compile(C[0], &options, &sources, &program, &with_static(&library));
-    run(&mut Command::new(&program));
+    for through in ["-DTHROUGH=0", "-DTHROUGH=1"] {
+        let program = directory.join(&through[2..]);
+        let options = [&["-std=c99", through], &entry[..]].concat();
+        compile(C[0], &options, &sources, &program, &with_static(&library));
+        // Without variables, the kernel's array is close to the stack's start.
+        run(Command::new(&program).env_clear());
+        run(&mut Command::new(&program));
+        // The loader runs as a command, and gives the program a stack of its own place.
+        run(Command::new("/lib64/ld-linux-x86-64.so.2").arg(&program));
+    }
 }
 
 /// Walks go through generated code with a registry's rows, and say that they cannot without.

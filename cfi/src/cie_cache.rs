@@ -17,7 +17,8 @@ const COUNT: usize = 16;
 pub(crate) struct CieCache<'a> {
     /// The parts of the CIEs that the loop over plain FDEs reads.
     heads: [Head; COUNT],
-    cies: Box<[Option<Cie<'a>>; COUNT]>,
+    /// The CIEs that have been parsed. `None` before the first.
+    cies: Option<Box<[Option<Cie<'a>>; COUNT]>>,
 }
 
 #[derive(Clone, Copy)]
@@ -42,7 +43,7 @@ impl fmt::Debug for CieCache<'_> {
 
 impl<'a> CieCache<'a> {
     pub(crate) fn new() -> Self {
-        Self { heads: [Head::NONE; COUNT], cies: Box::new([None; COUNT]) }
+        Self { heads: [Head::NONE; COUNT], cies: None }
     }
 
     /// Returns the slot of a CIE. CIEs are at least 12 bytes long and 4-aligned.
@@ -65,10 +66,22 @@ impl<'a> CieCache<'a> {
         head.number.filter(|_| head.at == at)
     }
 
-    /// Gives a number to a CIE, if the cache has it and its FDEs can be plain.
-    pub(crate) fn set_number(&mut self, at: usize, number: u8) {
-        if self.is_plain(at) {
-            self.heads[Self::slot(at)].number = Some(number);
+    /// Gives a number to a CIE, if the cache has it and its FDEs can be plain. Returns whether its meaning
+    /// depends on nothing but its bytes.
+    pub(crate) fn set_number(&mut self, at: usize, number: u8) -> bool {
+        if !self.is_plain(at) {
+            return false;
+        }
+        self.heads[Self::slot(at)].number = Some(number);
+        let cie = self.cies.as_ref().and_then(|cies| cies[Self::slot(at)].as_ref());
+        cie.is_some_and(|cie| !cie.personality.is_some_and(|personality| personality.encoding.is_aligned()))
+    }
+
+    /// Inserts a CIE that has not been parsed. Its FDEs can be plain.
+    pub(crate) fn insert_plain(&mut self, at: usize, number: u8) {
+        self.heads[Self::slot(at)] = Head { at, is_plain: true, number: Some(number) };
+        if let Some(cies) = &mut self.cies {
+            cies[Self::slot(at)] = None;
         }
     }
 
@@ -80,11 +93,14 @@ impl<'a> CieCache<'a> {
         section: &Records<'a>,
         parse: impl FnOnce() -> Result<Cie<'a>, Error>,
     ) -> Result<&Cie<'a>, Error> {
-        let (head, cie) = (&mut self.heads[Self::slot(at)], &mut self.cies[Self::slot(at)]);
-        if head.at != at {
+        let head = &mut self.heads[Self::slot(at)];
+        let cies = self.cies.get_or_insert_with(|| Box::new([None; COUNT]));
+        let cie = &mut cies[Self::slot(at)];
+        if head.at != at || cie.is_none() {
+            let number = head.number.filter(|_| head.at == at);
             *head = Head::NONE;
             let parsed = parse()?;
-            *head = Head { at, is_plain: has_plain_fdes(section, &parsed), number: None };
+            *head = Head { at, is_plain: has_plain_fdes(section, &parsed), number };
             return Ok(cie.insert(parsed));
         }
         cie.as_ref().ok_or(Error::Truncated { offset: SectionOffset(at) })

@@ -82,7 +82,7 @@ impl<'a> Function<'a> {
             return Err(Error::PointerEncoding { offset, encoding: cie.fde_encoding.0 });
         }
         let Some((key, limit)) = keys.key(start_field, start) else { return Ok(None) };
-        let size = size.min(limit);
+        let size = limit.map_or(size, |limit| size.min(limit.into()));
         if section.is_placed && start.0.checked_add(size).is_none() {
             return Err(Error::Range { offset, start, size });
         }

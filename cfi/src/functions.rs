@@ -15,11 +15,11 @@ pub trait Keys: sealed::Sealed {
     /// True if the keys are the functions' addresses.
     const ARE_ADDRESSES: bool;
 
-    /// Returns the key of a function and the greatest number of bytes it can have, or `None` for a dead
+    /// Returns the key of a function and the greatest number of bytes it can have, if known, or `None` for a dead
     /// function. `start_field` is the offset of its start field, and `start` is the address that the field
     /// encodes.
     #[doc(hidden)]
-    fn key(&mut self, start_field: SectionOffset, start: Address) -> Option<(Key, u64)>;
+    fn key(&mut self, start_field: SectionOffset, start: Address) -> Option<(Key, Option<u32>)>;
 }
 
 mod sealed {
@@ -37,8 +37,8 @@ impl Keys for Addresses {
     const ARE_ADDRESSES: bool = true;
 
     #[inline(always)]
-    fn key(&mut self, _: SectionOffset, start: Address) -> Option<(Key, u64)> {
-        Some((Key(start.0), u64::MAX))
+    fn key(&mut self, _: SectionOffset, start: Address) -> Option<(Key, Option<u32>)> {
+        Some((Key(start.0), None))
     }
 }
 
@@ -56,8 +56,8 @@ impl<F: FnMut(SectionOffset) -> Option<Key>> Keys for Resolved<F> {
     const ARE_ADDRESSES: bool = false;
 
     #[inline(always)]
-    fn key(&mut self, start_field: SectionOffset, _: Address) -> Option<(Key, u64)> {
-        Some(((self.0)(start_field)?, u64::MAX))
+    fn key(&mut self, start_field: SectionOffset, _: Address) -> Option<(Key, Option<u32>)> {
+        Some(((self.0)(start_field)?, None))
     }
 }
 
@@ -71,11 +71,11 @@ impl<F> fmt::Debug for Limited<F> {
     }
 }
 
-impl<F: FnMut(SectionOffset) -> Option<(Key, u64)>> Keys for Limited<F> {
+impl<F: FnMut(SectionOffset) -> Option<(Key, Option<u32>)>> Keys for Limited<F> {
     const ARE_ADDRESSES: bool = false;
 
     #[inline(always)]
-    fn key(&mut self, start_field: SectionOffset, _: Address) -> Option<(Key, u64)> {
+    fn key(&mut self, start_field: SectionOffset, _: Address) -> Option<(Key, Option<u32>)> {
         (self.0)(start_field)
     }
 }
@@ -132,8 +132,8 @@ impl<'a, F: FnMut(SectionOffset) -> Option<Key>> Functions<'a, Resolved<F>> {
     }
 }
 
-impl<'a, F: FnMut(SectionOffset) -> Option<(Key, u64)>> Functions<'a, Limited<F>> {
-    /// Like [`keyed_between`](Functions::keyed_between), if you know the greatest size of each function. This
+impl<'a, F: FnMut(SectionOffset) -> Option<(Key, Option<u32>)>> Functions<'a, Limited<F>> {
+    /// Like [`keyed_between`](Functions::keyed_between), if you know the greatest sizes of functions. This
     /// is, for example, the distance to the end of its input section. `key_of` returns it with the key, in
     /// bytes. If the FDE claims a greater size, the function gets this size.
     pub fn limited_between(section: &Section<'a>, from: SectionOffset, to: SectionOffset, key_of: F) -> Self {
@@ -143,26 +143,23 @@ impl<'a, F: FnMut(SectionOffset) -> Option<(Key, u64)>> Functions<'a, Limited<F>
 
 impl<'a, K: Keys> Functions<'a, K> {
     fn with_keys(section: &Section<'a>, from: SectionOffset, to: SectionOffset, keys: K) -> Self {
-        let end = to.0.min(section.bytes.len());
-        let mut functions = Self {
+        let excluded = excluded_from(section.excluded, from.0);
+        Self {
             section: Records::new(section, K::ARE_ADDRESSES),
             at: from.0,
-            end,
-            next_excluded: 0,
-            excluded: section.excluded,
+            end: to.0.min(section.bytes.len()),
+            next_excluded: offset_of_first(excluded),
+            excluded,
             cies: CieCache::new(),
             keys,
-        };
-        functions.find_excluded();
-        functions
+        }
     }
 
     /// Finds the next FDE to skip. Returns whether it is the next record.
     #[cold]
     fn find_excluded(&mut self) -> bool {
-        let passed = self.excluded.partition_point(|excluded| excluded.fde.0 < self.at);
-        self.excluded = &self.excluded[passed..];
-        self.next_excluded = self.excluded.first().map_or(usize::MAX, |excluded| excluded.fde.0);
+        self.excluded = excluded_from(self.excluded, self.at);
+        self.next_excluded = offset_of_first(self.excluded);
         self.next_excluded == self.at
     }
 
@@ -188,9 +185,19 @@ impl<'a, K: Keys> Functions<'a, K> {
     #[cold]
     pub fn function_of(&mut self, fde: &PlainFde) -> Result<Function<'a>, Error> {
         let section = &self.section;
-        let cie = self.cies.get(fde.cie.0, section, || section.cie_of_plain(fde.cie))?;
+        let cie = section.cie_offset_of_plain(fde);
+        let cie = self.cies.get(cie.0, section, || section.cie_of_plain(cie))?;
         Ok(Function::from_plain(section, cie, fde))
     }
+}
+
+/// Returns the excluded FDEs at or after an offset.
+fn excluded_from(excluded: &[Excluded], at: usize) -> &[Excluded] {
+    &excluded[excluded.partition_point(|excluded| excluded.fde.0 < at)..]
+}
+
+fn offset_of_first(excluded: &[Excluded]) -> usize {
+    excluded.first().map_or(usize::MAX, |excluded| excluded.fde.0)
 }
 
 impl<'a, K: Keys> Iterator for Functions<'a, K> {
@@ -202,7 +209,8 @@ impl<'a, K: Keys> Iterator for Functions<'a, K> {
         let end = self.end.min(self.next_excluded);
         let plain = section.take_plain_fde(&mut self.at, end, keys, |cie| cies.is_plain(cie).then_some(()));
         if let Some((fde, ())) = plain {
-            let cie = cies.get(fde.cie.0, section, || section.cie_of_plain(fde.cie));
+            let cie = section.cie_offset_of_plain(&fde);
+            let cie = cies.get(cie.0, section, || section.cie_of_plain(cie));
             return Some(cie.map(|cie| Function::from_plain(section, cie, &fde)));
         }
         while self.at < self.end {

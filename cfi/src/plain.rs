@@ -1,10 +1,10 @@
 //! Reads plain FDEs, the kind of FDE that nearly every linked file has, with a few loads.
 
 use cfipack_format::widen::ToUsize;
-use cfipack_format::{Arch, Key, SectionOffset};
+use cfipack_format::{Arch, Endian, Key, SectionOffset};
 
 use crate::record::Records;
-use crate::{Cie, Function, Functions, Keys};
+use crate::{Cie, Function, Functions, Keys, SectionKind};
 
 /// A plain FDE. Its section is a little-endian `.eh_frame`. It has a 32-bit length, `DW_EH_PE_pcrel |
 /// DW_EH_PE_sdata4` pointers, and augmentation data.
@@ -27,8 +27,6 @@ pub struct PlainFde {
     pub len: u32,
     /// The offset of the FDE.
     pub at: SectionOffset,
-    /// The offset of the FDE's CIE.
-    pub cie: SectionOffset,
     /// The size of the augmentation data in bytes.
     data_len: u8,
 }
@@ -57,9 +55,9 @@ impl PlainFde {
 
     /// Returns the instructions. `section` must be the bytes of the FDE's section.
     #[inline(always)]
-    pub fn code<'a>(&self, section: &'a [u8]) -> Option<Code<'a>> {
+    pub fn code<'a>(&self, section: &'a [u8]) -> Code<'a> {
         let at = self.code_at();
-        Some(Code { at, len: self.len.to_usize(), tail: section.get(at..)? })
+        Code { at, len: self.len.to_usize(), tail: section.get(at..).unwrap_or_default() }
     }
 }
 
@@ -84,6 +82,12 @@ impl<'a> Code<'a> {
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Returns the instructions.
+    #[inline(always)]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.tail.get(..self.len).unwrap_or(self.tail)
     }
 
     /// Returns the instructions and all bytes after them in the section.
@@ -129,75 +133,121 @@ impl<'a, K: Keys> Functions<'a, K> {
     }
 
     /// Returns the next function and the number of its CIE, if the FDE is plain and the CIE has a
-    /// [number](Self::set_cie_number). Otherwise returns `None` and does not advance, so call
-    /// [`Iterator::next`].
+    /// [number](Self::set_cie_number). Otherwise returns `None`, so call [`Iterator::next`].
+    ///
+    /// `number_of` may return the number of a CIE with plain FDEs by the bytes of its record.
     #[inline(always)]
-    pub fn next_plain(&mut self) -> Option<(PlainFde, u8)> {
-        let end = self.end.min(self.next_excluded);
-        let cies = &self.cies;
-        self.section.take_plain_fde(&mut self.at, end, &mut self.keys, |cie| cies.number(cie))
+    pub fn next_plain(&mut self, number_of: impl Fn(&[u8]) -> Option<u8>) -> Option<(PlainFde, u8)> {
+        loop {
+            let (end, cies) = (self.end.min(self.next_excluded), &self.cies);
+            let known = |cie| cies.number(cie);
+            let next = self.section.take_plain_fde(&mut self.at, end, &mut self.keys, known);
+            if next.is_some() || !self.number_next_cie(&number_of) {
+                return next;
+            }
+        }
     }
 
-    /// Gives a number to the CIE of a function that this iterator has returned. This has no effect if the FDEs
-    /// of the CIE are not plain. The number is lost when the cache drops the CIE.
-    pub fn set_cie_number(&mut self, cie: SectionOffset, number: u8) {
-        self.cies.set_number(cie.0, number);
+    /// Gives a number to the CIE of a function that this iterator has returned. The number is lost when the
+    /// cache drops the CIE.
+    ///
+    /// Returns the bytes of the CIE's record, if its FDEs can be plain. A CIE with the same bytes has the same
+    /// meaning in every section of the architecture.
+    pub fn set_cie_number(&mut self, cie: SectionOffset, number: u8) -> Option<&'a [u8]> {
+        self.cies.set_number(cie.0, number).then(|| self.section.record_bytes(cie.0)).flatten()
+    }
+
+    /// Skips CIEs, and gives a number to the CIE of the next FDE if `number_of` knows one. Returns whether there
+    /// was any of this to do.
+    #[inline(never)]
+    fn number_next_cie(&mut self, number_of: &impl Fn(&[u8]) -> Option<u8>) -> bool {
+        let Self { section, cies, .. } = self;
+        if section.kind != SectionKind::EhFrame || section.arch.endian() != Endian::Little {
+            return false;
+        }
+        let before = self.at;
+        while self.at < self.end.min(self.next_excluded)
+            && let Some(cie @ [0, 0, 0, 0, ..]) = section.record_bytes(self.at)
+        {
+            self.at += 4 + cie.len();
+        }
+        if let Some(cie) = section.cie_at(self.at).filter(|&cie| cies.number(cie).is_none())
+            && let Some(number) = section.record_bytes(cie).and_then(number_of)
+        {
+            cies.insert_plain(cie, number);
+            return true;
+        }
+        self.at != before
     }
 }
 
-impl Records<'_> {
+impl<'a> Records<'a> {
     /// Takes the FDE at `at` if it is plain and starts before `end`. Returns it with the value of `known` for
     /// its CIE, and moves `at` to the next record. Skips FDEs of dead functions.
     #[inline(always)]
-    pub(crate) fn take_plain_fde<T>(
+    pub(crate) fn take_plain_fde<T, K: Keys>(
         &self,
         at: &mut usize,
         end: usize,
-        keys: &mut impl Keys,
+        keys: &mut K,
         known: impl Fn(usize) -> Option<T>,
     ) -> Option<(PlainFde, T)> {
         while *at < end {
             let (fde, of_cie) = self.plain_fde(*at, &known)?;
+            if K::ARE_ADDRESSES {
+                // The function's end must be an address.
+                fde.key.0.checked_add(fde.size.into())?;
+            }
             *at = fde.end();
             if let Some((key, limit)) = keys.key(fde.start_field(), fde.key.address()) {
-                let size = u32::try_from(limit).map_or(fde.size, |limit| fde.size.min(limit));
+                let size = limit.map_or(fde.size, |limit| fde.size.min(limit));
                 return Some((PlainFde { key, size, ..fde }, of_cie));
             }
         }
         None
     }
 
+    /// Returns the offset of the CIE of a plain FDE.
+    #[cold]
+    pub(crate) fn cie_offset_of_plain(&self, fde: &PlainFde) -> SectionOffset {
+        SectionOffset(self.cie_at(fde.at.0).unwrap_or_default())
+    }
+
+    /// Returns the offset of the CIE of the FDE at `at`, if both have 32-bit lengths.
+    fn cie_at(&self, at: usize) -> Option<usize> {
+        let &[_, pointer] = self.bytes.get(at..)?.first_chunk::<8>()?.as_chunks().0 else { return None };
+        (at + 4).checked_sub(u32::from_le_bytes(pointer).to_usize())
+    }
+
+    /// Returns the bytes of the record at `at` without its length, if it has a 32-bit length.
+    fn record_bytes(&self, at: usize) -> Option<&'a [u8]> {
+        let (length, rest) = self.bytes.get(at..)?.split_first_chunk()?;
+        let length = u32::from_le_bytes(*length);
+        rest.get(..length.to_usize()).filter(|_| length >> 31 == 0)
+    }
+
     /// Returns the FDE at `at` if it is plain, with the value of `known` for its CIE. Its key is its start.
     #[inline(always)]
-    pub(crate) fn plain_fde<T>(
-        &self,
-        at: usize,
-        known: impl Fn(usize) -> Option<T>,
-    ) -> Option<(PlainFde, T)> {
+    fn plain_fde<T>(&self, at: usize, known: impl Fn(usize) -> Option<T>) -> Option<(PlainFde, T)> {
         let record = self.bytes.get(at..)?;
-        let &[l0, l1, l2, l3, p0, p1, p2, p3, s0, s1, s2, s3, z0, z1, z2, z3, data_len] =
-            record.first_chunk()?;
-        let length = u32::from_le_bytes([l0, l1, l2, l3]);
-        let pointer = u32::from_le_bytes([p0, p1, p2, p3]);
-        let start = i32::from_le_bytes([s0, s1, s2, s3]);
-        let size = u32::from_le_bytes([z0, z1, z2, z3]);
+        let (&[length, pointer, start, size], &[data_len]) =
+            record.first_chunk::<{ PlainFde::DATA }>()?.as_chunks()
+        else {
+            return None;
+        };
+        let [length, pointer, start, size] = [length, pointer, start, size].map(u32::from_le_bytes);
         // The size is a signed number, and no length reaches bit 31.
         if (size | length | u32::from(data_len) << 24) >> 31 != 0 || pointer == 0 {
             return None;
         }
-        let cie = (at + 4).checked_sub(pointer.to_usize())?;
-        let of_cie = known(cie)?;
-        let end = 4 + length.to_usize();
+        let of_cie = known((at + 4).checked_sub(pointer.to_usize())?)?;
         let len = length.checked_sub(PlainFde::DATA as u32 - 4 + u32::from(data_len))?;
-        if end > record.len() {
+        if 4 + length.to_usize() > record.len() {
             return None;
         }
         let field = self.address.offset(at as i64 + 8);
-        let key = Key::from(field.offset(start.into()));
-        // The function's end must be an address.
-        key.address().0.checked_add(size.into())?;
-        let (at, cie) = (SectionOffset(at), SectionOffset(cie));
-        Some((PlainFde { key, size, len, at, cie, data_len }, of_cie))
+        let key = Key::from(field.offset((start as i32).into()));
+        Some((PlainFde { key, size, len, at: SectionOffset(at), data_len }, of_cie))
     }
 }
 
@@ -231,7 +281,7 @@ impl<'a> Function<'a> {
 
 #[cfg(test)]
 mod tests {
-    use cfipack_format::{Address, Arch, SectionOffset};
+    use cfipack_format::{Address, Arch, Register, SectionOffset};
 
     use crate::write::{Cie, Writer};
     use crate::{Error, Functions, Section, SectionKind};
@@ -252,6 +302,38 @@ mod tests {
         let dangling = Error::CiePointer { offset: SectionOffset(0x2c), pointer: 0x31 };
         assert_eq!(functions.next().unwrap().unwrap_err(), dangling);
         assert!(functions.next().is_none());
+    }
+
+    /// Two CIEs with different return address columns, each before its FDE. The number that the caller gives the
+    /// bytes of the first CIE is found in another section, at another offset.
+    #[test]
+    fn a_cie_is_known_by_its_bytes() {
+        let [first, second] =
+            [16, 7].map(|column| Cie { return_address: Register(column), ..Cie::new(Arch::Amd64, &[0; 7]) });
+        let section_of = |cies: &[&Cie<'_>]| {
+            let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+            for cie in cies {
+                let cie = writer.cie(cie).unwrap();
+                writer.fde(&cie, Address(0x1000), 8, None, &[0; 3]).unwrap();
+            }
+            writer.into_bytes()
+        };
+        let bytes = section_of(&[&first]);
+        let mut functions =
+            Functions::new(&Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64));
+        let cie = functions.next().unwrap().unwrap().cie;
+        let known = functions.set_cie_number(cie.offset, 5).unwrap();
+        let bytes = section_of(&[&second, &first]);
+        let number_of = |bytes: &[u8]| (bytes == known).then_some(5);
+        for kind in [SectionKind::EhFrame, SectionKind::DebugFrame] {
+            let mut functions = Functions::new(&Section::new(kind, &bytes, Address(0), Arch::Amd64));
+            assert!(functions.next_plain(number_of).is_none());
+            if kind == SectionKind::EhFrame {
+                assert_eq!(functions.next().unwrap().unwrap().cie.return_address, Register(7));
+                assert_eq!(functions.next_plain(number_of).unwrap().1, 5);
+                assert!(functions.next_plain(number_of).is_none() && functions.next().is_none());
+            }
+        }
     }
 
     /// A function that ends after the last address is refused, whether its FDE is plain or not.

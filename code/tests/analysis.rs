@@ -95,6 +95,138 @@ fn jump_tables_are_read_up_to_the_compared_limit() {
     assert_eq!(doubts, [Doubt::IndirectJump, Doubt::NotReached]);
 }
 
+/// A bound holds for the value that was compared, as long as the value stays, and on paths with the comparison.
+#[test]
+fn a_bound_ends_where_another_index_may_be_used() {
+    let third = |before: [u8; 4], compared: [u8; 3], between: [u8; 2]| {
+        let bytes = [
+            &[0x50][..],         // 0: push rax
+            &before,             // 1
+            &compared,           // 5: cmp, 1
+            &[0x77, 0x18],       // 8: ja 0x22
+            &between,            // a
+            &[0x48, 0x8d, 0x15], // c: lea rdx, [rip+0xfed]: 0x2000
+            &[0xed, 0x0f, 0, 0],
+            &[0x48, 0x63, 0x04, 0xba], // 13: movsxd rax, [rdx+4*rdi]
+            &[0x48, 0x01, 0xd0],       // 17: add rax, rdx
+            &[0xff, 0xe0],             // 1a: jmp rax
+            &[0x58, 0xc3],             // 1c: pop rax; ret
+            &[0x58, 0xc3],             // 1e: pop rax; ret
+            &[0x58, 0xc3],             // 20: pop rax; ret
+            &[0x58, 0xc3],             // 22: pop rax; ret
+        ];
+        let entries = [0x1c_i64, 0x1e, 0x20].map(|target| (START as i64 + target - 0x2000) as i32);
+        let table = Table(0x2000, entries.iter().flat_map(|entry| entry.to_le_bytes()).collect());
+        let cfas = followed(Arch::Amd64, &bytes.concat(), &table).0;
+        cfas[cfas.len() - 4].clone()
+    };
+    let (none, skip) = ([0x0f, 0x1f, 0x40, 0], [0x85, 0xf6, 0x78, 5]); // nop; test esi, esi and js 0xa
+    let (register, memory) = ([0x83, 0xff, 1], [0x83, 0x3f, 1]); // cmp edi, 1; cmp dword ptr [rdi], 1
+    let (nop, mov, call) = ([0x66, 0x90], [0x89, 0xf7], [0xff, 0xd6]); // mov edi, esi; call rsi
+    assert_eq!([third(none, register, nop), third(none, memory, nop)], ["-", "-"]);
+    assert_eq!([third(none, register, mov), third(none, register, call)], ["7+16"; 2]);
+    assert_eq!([third(none, memory, call), third(skip, register, nop)], ["7+16"; 2]);
+}
+
+/// Two paths compare the stack pointer before the same branch. It has a known value after the branch if both have
+/// compared it with the register that has the value.
+#[test]
+fn a_branch_is_told_by_comparisons_on_all_paths() {
+    let after = |other: u8| {
+        let bytes = [
+            &[0x4c, 0x8d, 0x9c, 0x24, 0, 0xf0, 0xff, 0xff][..], // 0: lea r11, [rsp-0x1000]
+            &[0x48, 0x29, 0xfc],                                // 8: sub rsp, rdi
+            &[0x85, 0xf6],                                      // b: test esi, esi
+            &[0x74, 0x05],                                      // d: je 0x14
+            &[0x4c, 0x39, 0xdc],                                // f: cmp rsp, r11
+            &[0xeb, 0x03],                                      // 12: jmp 0x17
+            &[0x4c, 0x39, other],                               // 14: cmp rsp, r11 or r8
+            &[0x75, 0x01],                                      // 17: jne 0x1a
+            &[0x90],                                            // 19: nop
+            &[0x49, 0x8d, 0xa3, 0, 0x10, 0, 0],                 // 1a: lea rsp, [r11+0x1000]
+            &[0xc3],                                            // 21: ret
+        ];
+        followed(Arch::Amd64, &bytes.concat(), &cfipack_code::NoMemory).0[8].clone()
+    };
+    let (r11, r8) = (0xdc, 0xc4);
+    assert_eq!([after(r11), after(r8)], ["7+4104", "11+4104"]);
+}
+
+/// A limited table has all of its entries, but no table starts outside of the function.
+#[test]
+fn the_first_target_of_a_table_is_in_the_function() {
+    let found = |targets: [i64; 2]| {
+        let bytes = [
+            0x50, // 0: push rax
+            0x83, 0xff, 0x01, // 1: cmp edi, 1
+            0x77, 0x10, // 4: ja 0x16
+            0x48, 0x8d, 0x15, 0xf3, 0x0f, 0, 0, // 6: lea rdx, [rip+0xff3]: 0x2000
+            0x48, 0x63, 0x04, 0xba, // d: movsxd rax, [rdx+4*rdi]
+            0x48, 0x01, 0xd0, // 11: add rax, rdx
+            0xff, 0xe0, // 14: jmp rax
+            0x58, // 16: pop rax
+            0xc3, // 17: ret
+            0x58, // 18: pop rax
+            0xc3, // 19: ret
+        ];
+        let entries = targets.map(|target| (START as i64 + target - 0x2000) as i32);
+        let table = Table(0x2000, entries.iter().flat_map(|entry| entry.to_le_bytes()).collect());
+        let (cfas, doubts) = followed(Arch::Amd64, &bytes, &table);
+        (cfas[9].clone(), doubts.contains(&Doubt::IndirectJump))
+    };
+    assert_eq!(found([0x18, 0x100]), ("7+16".to_string(), false));
+    assert_eq!(found([0x100, 0x18]), ("-".to_string(), true));
+}
+
+/// GCC's `-fstack-clash-protection`: after the loop, the stack pointer equals the register that it was compared with.
+#[test]
+fn a_loop_that_probes_the_stack_ends_at_the_address_in_a_register() {
+    let bytes = [
+        0x4c, 0x8d, 0x9c, 0x24, 0, 0xe0, 0xff, 0xff, // lea r11, [rsp-0x2000]
+        0x48, 0x81, 0xec, 0, 0x10, 0, 0, // sub rsp, 0x1000
+        0x48, 0x83, 0x0c, 0x24, 0x00, // or qword ptr [rsp], 0
+        0x4c, 0x39, 0xdc, // cmp rsp, r11
+        0x75, 0xef, // jne: sub
+        0x48, 0x81, 0xc4, 0, 0x20, 0, 0,    // add rsp, 0x2000
+        0xc3, // ret
+    ];
+    let (cfas, _) = followed(Arch::Amd64, &bytes, &cfipack_code::NoMemory);
+    assert_eq!(cfas[5..], ["7+8200", "7+8"]);
+    let bytes = words(&[
+        0xd140_13ec, // sub x12, sp, #16384
+        0xd140_13ff, // sub sp, sp, #16384
+        0xf902_03ff, // str xzr, [sp, #1024]
+        0xeb2c_63ff, // cmp sp, x12
+        0x54ff_ffa1, // b.ne: sub
+        0x9140_13ff, // add sp, sp, #16384
+        0xd65f_03c0, // ret
+    ]);
+    let (cfas, _) = followed(Arch::Aarch64, &bytes, &cfipack_code::NoMemory);
+    assert_eq!(cfas[5..], ["31+16384", "31+0"]);
+}
+
+/// A function is entered at the same place with frames of different sizes.
+#[test]
+fn entries_at_the_same_place_are_joined() {
+    // pop rbx; ret
+    let bytes = [0x5b, 0xc3];
+    let code = Code { arch: Arch::Amd64, start: Address(START), bytes: &bytes, relocated: &[] };
+    let instructions = Instructions::new(&code);
+    let states = [-16, -16, -24].map(|place| {
+        let mut state = State::at_entry(code.arch);
+        state.set(code.arch, code.arch.stack_pointer(), Value::Cfa(place));
+        state
+    });
+    let known = |states: [&State; 2]| {
+        let entries = states.map(|state| Entry { offset: 0, state });
+        let ways = Ways { start: None, entries: &entries, call_sites: &[], noreturn: &[] };
+        let analysis = Analysis::new(code, &instructions, &cfipack_code::NoMemory, ways);
+        analysis.states()[0].as_ref().map(|state| analysis.cfa(state).is_some())
+    };
+    assert_eq!(known([&states[0], &states[1]]), Some(true));
+    assert_eq!(known([&states[0], &states[2]]), Some(false));
+}
+
 #[test]
 fn aarch64_saves_and_signs() {
     let words = [

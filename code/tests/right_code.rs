@@ -284,6 +284,20 @@ fn code_after_a_call_for_more_stack_is_reached() {
     }
 }
 
+/// With `-pg -mfentry`, a function starts with a call too. Only `ret` after the call shows a split stack.
+#[test]
+fn a_call_at_the_start_returns() {
+    // call; push rbx; jmp 8; pop rbx; ret
+    let bytes = [0xe8, 0xfb, 0x0f, 0, 0, 0x53, 0xeb, 0, 0x5b, 0xc3];
+    let rows = |pushed: i64| {
+        let rows: [Written<'_>; 3] =
+            [(0, (RSP, 8), &[]), (6, (RSP, pushed), &[(3, -16)]), (9, (RSP, 8), &[])];
+        x86(&bytes, &rows)
+    };
+    assert_eq!(rows(16), (vec![], vec![]));
+    assert_eq!(rows(24), (vec![(6, Kind::Mismatch)], vec![]));
+}
+
 /// GCC's `-mfunction-return=thunk-inline`: the call skips over a trap for speculation. The row at its target has the
 /// pushed address, or a frame of its own that returns into the function, as in subroutines of OpenSSL.
 #[test]
@@ -359,4 +373,35 @@ fn a_branch_that_is_decided_has_one_way() {
     // mov r11, rsp; cmp rsp, r11; je 9; push rbx; ret
     let bytes = [0x49, 0x89, 0xe3, 0x4c, 0x39, 0xdc, 0x74, 0x01, 0x53, 0xc3];
     assert_eq!(x86(&bytes, &[(0, (RSP, 8), &[])]), (vec![], vec![Doubt::NotReached]));
+}
+
+/// A bound that is too high makes a table lead out of the function. No function returns there, with or without rbx.
+#[test]
+fn a_jump_through_a_table_is_no_return() {
+    struct Table([u8; 8]);
+    impl Memory for Table {
+        fn at(&self, address: Address) -> &[u8] {
+            address.0.checked_sub(0x2000).and_then(|offset| self.0.get(offset as usize..)).unwrap_or_default()
+        }
+    }
+    let bytes = [
+        0x48, 0x89, 0x5c, 0x24, 0xf8, // 0: mov [rsp-8], rbx
+        0x31, 0xdb, // 5: xor ebx, ebx
+        0x83, 0xff, 0x01, // 7: cmp edi, 1
+        0x77, 0x10, // a: ja 0x1c
+        0x48, 0x8d, 0x15, 0xed, 0x0f, 0, 0, // c: lea rdx, [rip+0xfed]: 0x2000
+        0x48, 0x63, 0x04, 0xba, // 13: movsxd rax, [rdx+4*rdi]
+        0x48, 0x01, 0xd0, // 17: add rax, rdx
+        0xff, 0xe0, // 1a: jmp rax
+        0x48, 0x8b, 0x5c, 0x24, 0xf8, // 1c: mov rbx, [rsp-8]
+        0xc3, // 21: ret
+    ];
+    let [first, second] = [0x1c_i32, 0x400].map(|target| (0x1000 + target - 0x2000).to_le_bytes());
+    let table = Table([first, second].concat().try_into().unwrap());
+    let found = |saved: &[(u16, i64)]| {
+        let rows: [Written<'_>; 2] = [(0, (RSP, 8), &[]), (5, (RSP, 8), saved)];
+        judged(Arch::Amd64, &bytes, &table, &rows).0
+    };
+    assert_eq!(found(&[(3, -16)]), []);
+    assert_eq!(found(&[]), [(7, Kind::LostRegister)]);
 }

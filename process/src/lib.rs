@@ -11,6 +11,7 @@
 //! - `slots` replaces a value while signal handlers use it.
 //! - `modules` has [`ProcessModules`].
 //! - `space` is the address space of a walk.
+//! - `start` finds the frame in which the process started.
 
 #![cfg(all(
     target_os = "linux",
@@ -21,6 +22,7 @@ mod loader;
 mod modules;
 mod slots;
 mod space;
+mod start;
 mod table;
 
 pub use modules::{Busy, Options, ProcessModules, Refreshed};

@@ -6,7 +6,7 @@ use core::slice;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use cfipack_format::widen::ToU64;
-use libc::{AT_ENTRY, Elf64_Phdr, PF_R, PF_X, PT_LOAD, c_int, c_void, dl_iterate_phdr, dl_phdr_info, iovec};
+use libc::{Elf64_Phdr, PF_R, PF_X, PT_LOAD, c_int, c_void, dl_iterate_phdr, dl_phdr_info, iovec};
 
 /// The segment of `.sframe`.
 pub(crate) const PT_GNU_SFRAME: u32 = 0x6474_e554;
@@ -109,12 +109,6 @@ pub(crate) fn each_file<F: FnMut(&LoadedFile<'_>) -> ControlFlow<()>>(visit: F) 
 pub(crate) fn process() -> c_int {
     // SAFETY: no conditions.
     unsafe { libc::getpid() }
-}
-
-/// Returns the address of the program's first instruction, or 0 if the kernel does not say.
-pub(crate) fn entry() -> u64 {
-    // SAFETY: no conditions.
-    unsafe { libc::getauxval(AT_ENTRY) }
 }
 
 /// Copies memory of this process that may be unmapped at any time. Returns whether all of it was copied.

@@ -2,20 +2,17 @@
 
 use core::ffi::c_int;
 use core::fmt;
-use core::ops::{ControlFlow, Range};
+use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
 use cfipack_decoder::walk::Generation;
-use cfipack_format::Address;
 
 use crate::loader::{self, Changes, LoadedFile};
 use crate::slots::{Current, Slots};
 use crate::space::{Contents, CurrentModules, File, Snapshot};
+use crate::start;
 use crate::table::{Source, Table};
-
-/// No function at a program's entry is longer. This is used only if the program's table does not have the function.
-const LONGEST_ENTRY: u64 = 64;
 
 /// Options of [`ProcessModules`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +104,9 @@ pub struct Refreshed {
 /// of the parent may hold the loader's lock at the fork, and nothing releases the lock in the child. If no other thread
 /// of the parent could be in `dlopen`, `dlclose` or `dl_iterate_phdr` then, the child may create modules of its own.
 /// Otherwise [`ProcessModules::new`] may wait forever in the child, as `dlopen` does there.
+///
+/// The child is known by its process number. In a new PID namespace it may have the number of its parent: do not refresh
+/// there.
 pub struct ProcessModules {
     current: Current<Snapshot>,
     writer: Mutex<Writer>,
@@ -125,7 +125,7 @@ struct Writer {
 impl ProcessModules {
     /// Finds the files that are loaded now.
     pub fn new(options: Options) -> Self {
-        let nothing = Snapshot { generation: Generation::NONE, code: Vec::new(), start: 0..0 };
+        let nothing = Snapshot { generation: Generation::NONE, code: Vec::new(), start: 0 };
         let (current, slots) = Slots::new(nothing);
         let writer = Mutex::new(Writer { slots, changes: None });
         let modules = Self { current, writer, options, memory: Arc::default(), process: loader::process() };
@@ -193,8 +193,9 @@ impl ProcessModules {
             return None;
         }
         code.sort_unstable_by_key(|(range, _)| range.start);
-        let start = start(&code);
-        Some((Snapshot { generation: Generation::new(), code, start }, has_unloaded))
+        let mut next = Snapshot { generation: Generation::new(), code, start: 0 };
+        next.start = start::first_return_address(&next);
+        Some((next, has_unloaded))
     }
 
     /// Returns a loaded file, with the table that it had or with a new table.
@@ -250,19 +251,6 @@ impl ProcessModules {
             memory: self.memory.load(Ordering::Relaxed),
         }
     }
-}
-
-/// Returns the code where the first thread starts, up to the next function in the program's table. It is empty if this
-/// table has a row there, or if there is no table: then nothing says where the function ends.
-fn start(code: &[(Range<u64>, Arc<File>)]) -> Range<u64> {
-    let entry = loader::entry();
-    let file = code.iter().find(|(range, _)| range.contains(&entry)).map(|(_, file)| file);
-    let Some(Contents::Made(table, _)) = file.map(|file| &file.contents) else { return 0..0 };
-    if !matches!(table.lookup(Address(entry)), Ok(None)) {
-        return 0..0;
-    }
-    let longest = entry.saturating_add(LONGEST_ENTRY);
-    entry..table.next_function(entry).map_or(longest, |next| next.min(longest))
 }
 
 impl fmt::Debug for ProcessModules {

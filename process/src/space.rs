@@ -42,14 +42,26 @@ pub(crate) struct Snapshot {
     pub(crate) generation: Generation,
     /// The ranges of code in ascending order, each with its file.
     pub(crate) code: Vec<(Range<u64>, Arc<File>)>,
-    /// The code where the first thread starts. It is empty if a table has a row there, because then this row ends the
-    /// stack, and if the program has no table.
-    pub(crate) start: Range<u64>,
+    /// The return address into the code where the first thread started, or 0 if it is unknown or a table has a row there.
+    pub(crate) start: u64,
 }
 
 impl Snapshot {
-    fn find(&self, pc: u64) -> Option<&(Range<u64>, Arc<File>)> {
+    pub(crate) fn find(&self, pc: u64) -> Option<&(Range<u64>, Arc<File>)> {
         find_by_range(&self.code, Address(pc), |(range, _)| range.clone())
+    }
+
+    /// Returns whether a call is directly before a return address. `read` copies the code from an address, and returns
+    /// whether it could: the file may have been unloaded since the last refresh.
+    pub(crate) fn follows_call(&self, pc: u64, read: impl FnOnce(u64, &mut [u8]) -> bool) -> Option<bool> {
+        let (range, _) = self.find(pc.checked_sub(1)?)?;
+        let start = range.start.max(pc.saturating_sub(LONGEST_CALL));
+        let mut last = [0; LONGEST_CALL as usize];
+        let last = last.get_mut(..usize::try_from(pc - start).ok()?)?;
+        if !read(start, last) {
+            return None;
+        }
+        ends_with_call(ARCH, last)
     }
 }
 
@@ -85,7 +97,7 @@ impl AddressSpace for CurrentModules<'_> {
 
     #[inline]
     fn is_start(&self, frame: &StackFrame) -> bool {
-        self.0.start.contains(&frame.lookup_address().0)
+        !frame.is_exact && frame.pc.0 == self.0.start
     }
 
     #[inline]
@@ -93,16 +105,8 @@ impl AddressSpace for CurrentModules<'_> {
         self.0.find(pc.0).is_some()
     }
 
-    /// The kernel reads the code, because the file may have been unloaded since the last refresh.
     fn follows_call(&self, pc: Address) -> Option<bool> {
-        let (range, _) = self.0.find(pc.0.checked_sub(1)?)?;
-        let start = range.start.max(pc.0.saturating_sub(LONGEST_CALL));
-        let mut last = [0; LONGEST_CALL as usize];
-        let last = last.get_mut(..usize::try_from(pc.0 - start).ok()?)?;
-        if !loader::read(start, last) {
-            return None;
-        }
-        ends_with_call(ARCH, last)
+        self.0.follows_call(pc.0, loader::read)
     }
 }
 

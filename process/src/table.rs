@@ -140,16 +140,6 @@ impl Table {
             Rows::Indexed(index) => index.lookup_frame(pc),
         }
     }
-
-    /// Returns where the next function after an address starts.
-    pub(crate) fn next_function(&self, after: u64) -> Option<u64> {
-        let section = match &self.rows {
-            Rows::InPlace(section) => section,
-            Rows::Indexed(index) => index.section(),
-        };
-        let starts = section.functions().filter_map(Result::ok).map(|function| function.start().0);
-        starts.filter(|&start| start > after).min()
-    }
 }
 
 impl Drop for Table {

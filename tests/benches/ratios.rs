@@ -89,17 +89,9 @@ fn conversion(library: &'static Library, memory: &str) {
 /// Measures what each layer of the fast path gains, by leaving out one more layer each time.
 fn layers(library: &'static Library) {
     let small = Options::default();
-    let unshared = small.with_share(false);
-    // The memo only works if functions share rows.
-    for (what, options) in [("batches and memo", small), ("batches, nothing shared", unshared)] {
-        let times = by_turns(
-            ROUNDS,
-            || library.convert(options, 1),
-            || library.convert_each(options, |builder, function| builder.push(function)),
-        );
-        report(library, what, "direct runs, one function at a time", times, true);
-    }
     let direct = || library.convert_each(small, |builder, function| builder.push(function));
+    let times = by_turns(ROUNDS, || library.convert(small, 1), direct);
+    report(library, "direct runs and memo", "direct runs", times, true);
     let times = by_turns(ROUNDS, direct, || {
         library.convert_each(small, |builder, function| builder.push_general(function))
     });

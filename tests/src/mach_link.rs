@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cfipack_encoder::unwind_info::Options;
-use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
+use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey, SectionOffset};
 use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Part, Resolve, Section};
 use gimli::UnwindSection;
 use object::read::macho::MachOFile64;
@@ -13,7 +13,7 @@ use object::{
     SectionFlags,
 };
 
-type File<'a> = MachOFile64<'a, object::Endianness>;
+pub(crate) type File<'a> = MachOFile64<'a, object::Endianness>;
 
 /// Instructions only: `S_ATTR_PURE_INSTRUCTIONS`.
 const PURE_INSTRUCTIONS: u32 = 0x8000_0000;
@@ -32,10 +32,10 @@ pub struct Link<'a> {
 }
 
 /// An object, with the addresses of its symbols.
-struct ObjectFile<'a> {
-    file: File<'a>,
+pub(crate) struct ObjectFile<'a> {
+    pub(crate) file: File<'a>,
     /// Names of symbols, by section and address.
-    starts: BTreeMap<(usize, u64), Vec<&'a str>>,
+    pub(crate) starts: BTreeMap<(usize, u64), Vec<&'a str>>,
     /// Relocations by offset, of `__compact_unwind` and of `__eh_frame`.
     relocations: [HashMap<u64, Relocation>; 2],
 }
@@ -79,7 +79,7 @@ impl Map {
 const PARTS: [&str; 2] = ["__compact_unwind", "__eh_frame"];
 
 impl<'a> ObjectFile<'a> {
-    fn parse(bytes: &'a [u8]) -> Self {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Self {
         let file = File::parse(bytes).unwrap();
         let mut starts = BTreeMap::<_, Vec<_>>::new();
         for symbol in file.symbols() {
@@ -93,13 +93,13 @@ impl<'a> ObjectFile<'a> {
         Self { file, starts, relocations }
     }
 
-    fn part(&self, part: Part) -> (&'a [u8], Address) {
+    pub(crate) fn part(&self, part: Part) -> (&'a [u8], Address) {
         let section = self.file.section_by_name(PARTS[part as usize]);
         section.map_or((&[], Address(0)), |section| (section.data().unwrap(), Address(section.address())))
     }
 
     /// Returns the number of the section that contains an address.
-    fn section_of(&self, address: u64) -> Option<usize> {
+    pub(crate) fn section_of(&self, address: u64) -> Option<usize> {
         let holds = |section: &object::read::macho::MachOSection64<'_, '_, _>| {
             (section.address()..section.address() + section.size()).contains(&address)
         };
@@ -119,11 +119,21 @@ impl<'a> ObjectFile<'a> {
 
     /// Returns a field's target: its name if it is a symbol, and its address in the object.
     fn target(&self, field: Field) -> Option<(Option<&'a str>, u64)> {
-        let Some(relocation) = self.relocations[field.part as usize].get(&(field.offset.0 as u64)) else {
-            return field.target.map(|target| (None, target.0));
+        self.target_at(field.part, field.offset, field.target)
+    }
+
+    /// Does the same for a field of the part. Without a relocation the target is `unrelocated`.
+    pub(crate) fn target_at(
+        &self,
+        part: Part,
+        offset: SectionOffset,
+        unrelocated: Option<Address>,
+    ) -> Option<(Option<&'a str>, u64)> {
+        let Some(relocation) = self.relocations[part as usize].get(&(offset.0 as u64)) else {
+            return unrelocated.map(|target| (None, target.0));
         };
-        let (bytes, _) = self.part(field.part);
-        let stored = &bytes[field.offset.0..];
+        let (bytes, _) = self.part(part);
+        let stored = &bytes[offset.0..];
         let stored = match relocation.size() {
             32 => i64::from(i32::from_le_bytes(stored[..4].try_into().unwrap())),
             64 => i64::from_le_bytes(stored[..8].try_into().unwrap()),
@@ -189,6 +199,12 @@ fn place(object: &ObjectFile<'_>, number: u32, map: &Map, address: u64) -> Optio
     Some(found + (address - start))
 }
 
+/// Returns whether a section has these flags because it is code.
+pub(crate) fn is_code(flags: SectionFlags) -> bool {
+    let SectionFlags::MachO { flags, .. } = flags else { panic!("{flags:?}") };
+    flags.0 & PURE_INSTRUCTIONS != 0
+}
+
 impl<'a> Link<'a> {
     /// Reads a link. Objects are in the order of the command line.
     pub fn new(objects: &[&'a [u8]], image: &'a [u8], map: &str) -> Self {
@@ -216,10 +232,7 @@ impl<'a> Link<'a> {
             let input = Input::new(number).with_compact_unwind(rows).with_eh_frame(eh_frame, address);
             shard.push(&input, &mut Resolver { number, object, map, personalities });
             for section in object.file.sections() {
-                let SectionFlags::MachO { flags, .. } = section.flags() else {
-                    panic!("{:?}", section.flags())
-                };
-                if flags.0 & PURE_INSTRUCTIONS == 0 {
+                if !is_code(section.flags()) {
                     continue;
                 }
                 let index = section.index().0;

@@ -33,6 +33,8 @@ pub struct Mix {
     pub alike: u64,
     /// Number of gaps of about 16 MB.
     pub gaps: usize,
+    /// The alignment of the code in bytes.
+    pub align: u64,
 }
 
 impl Mix {
@@ -47,6 +49,7 @@ impl Mix {
             none: random.pick(&[0, 0, 3, 30]),
             alike: random.pick(&[0, 10, 60]),
             gaps: if random.chance(10) { 1 + random.below(2) as usize } else { 0 },
+            align: 4,
         }
     }
 }
@@ -110,7 +113,8 @@ impl Writer<'_> {
             if gaps.contains(&number) {
                 size += 0xff_ff00 + 4 * self.random.below(80) as usize;
             }
-            let start = self.object.append_section_data(self.text, &vec![0x90; size], 4);
+            let align = if number == 0 { self.mix.align } else { 4 };
+            let start = self.object.append_section_data(self.text, &vec![0x90; size], align);
             let section = SymbolSection::Section(self.text);
             let kept = if self.random.chance(20) { "drop" } else { "f" };
             let name = format!("{kept}{name}{number}");

@@ -227,6 +227,35 @@ fn rules_of_every_kind() {
     assert_eq!(frame(16).unwrap().row, at_entry);
 }
 
+/// Rows with the same rules refer to these rules once, also if other rows are between them.
+#[test]
+fn rows_share_their_rules() {
+    let rows = 1000;
+    let mut directives = Directives::new(Arch::Amd64, rows + 1);
+    for at in 0..rows {
+        directives.at(at).def_cfa_offset(16 + 8 * (at % 2) as i64);
+    }
+    let mut region = Region::new(Arch::Amd64, Address(BASE), 4096).unwrap();
+    region.push("", 0, &directives).unwrap();
+    let mut registry = Registry::new(Arch::Amd64);
+    registry.add(&region, ()).unwrap();
+    // A row takes a word, and rules of its own would take two words or more.
+    assert!(registry.memory_size() < 8 * 3 * rows as usize, "{}", registry.memory_size());
+    let reader = registry.reader();
+    assert_eq!([500, 501].map(|at| mark(reader.lookup(Address(BASE + at)))), [Some(16), Some(24)]);
+}
+
+/// Readers keep no memory of a registry that is gone.
+#[test]
+fn memory_ends_with_the_registry() {
+    let mut registry = Registry::new(Arch::Amd64);
+    registry.add(&region(BASE, 4, 16), ()).unwrap();
+    let (reader, arenas) = (registry.reader(), registry.arenas.clone());
+    assert!(arenas.len() > 0);
+    drop(registry);
+    assert_eq!((arenas.len(), mark(reader.lookup(Address(BASE + 8)))), (0, None));
+}
+
 /// Readers find every region that is there all the time, never a removed region, and only whole rows.
 #[test]
 fn readers_while_regions_come_and_go() {

@@ -1,5 +1,6 @@
 /* The program's entry has no CFI, and functions with CFI follow it directly. Walks go through these functions to the
- * entry, as libgcc's backtraces do. */
+ * entry, as libgcc's backtraces do. If THROUGH is 1, another function without CFI is between them: walks end there, as
+ * libgcc's do, and say that callers may be missing. */
 #define _GNU_SOURCE
 #include "profiler.h"
 
@@ -15,7 +16,11 @@ int outer(int number);
 extern int __libc_start_main(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
 
 __asm__(".text\n.globl program_entry\n.type program_entry,@function\n"
-        "program_entry: xor %ebp,%ebp\n mov %rsp,%rdi\n and $-16,%rsp\n call program_main\n hlt\n"
+        "program_entry: xor %ebp,%ebp\n mov %rsp,%rdi\n and $-16,%rsp\n"
+#if THROUGH
+        "call through\n hlt\n through: sub $8,%rsp\n"
+#endif
+        "call program_main\n hlt\n"
         ".size program_entry,.-program_entry\n");
 
 static void *theirs[MOST];
@@ -57,7 +62,7 @@ static int run(int count, char **arguments, char **environment) {
     while (ours < sample.depth && at < num_theirs && (uint64_t)theirs[at] == sample.frames[ours].pc)
         at++, ours++;
     printf("frames %zu, theirs left %d, end: %s\n", ours, num_theirs - at, cfipack_end_text(sample.end));
-    return ours != sample.depth || at != num_theirs || sample.end != CFIPACK_END_START;
+    return ours != sample.depth || at != num_theirs || sample.end != (THROUGH ? CFIPACK_END_GUESSED_NULL : CFIPACK_END_START);
 }
 
 void program_main(long *arguments) {

@@ -368,6 +368,7 @@ static void linking(void) {
     REFUSED(cfipack_merger_push(merger, &object, NULL));
     object.num_eh_frame_starts = 1;
     REFUSED(cfipack_merger_push(NULL, &object, NULL));
+    REFUSED(cfipack_merger_push(merger, &object, (struct cfipack_contribution *)(void *)((char *)&contribution + 1)));
     DONE(cfipack_merger_push(merger, &object, &contribution));
     if (contribution.from_cfi != 1)
         failures++, printf("%zu functions\n", contribution.from_cfi);
@@ -573,6 +574,8 @@ static void other_handles(void) {
     REFUSED(cfipack_registry_reader_new(NULL, registry));
     DONE(cfipack_registry_reader_new(&reader, registry));
     REFUSED(cfipack_registry_add(registry, NULL, &undo, NULL));
+    /* A region that is refused because of the last pointer is not added. */
+    REFUSED(cfipack_registry_add(registry, region, &undo, (size_t *)(void *)((char *)&len + 1)));
     DONE(cfipack_registry_add(registry, region, &undo, &len));
     REFUSED(cfipack_registry_add(registry, region, &undo, NULL));
     REFUSED(cfipack_registry_lookup(NULL, 0x1000, &row));

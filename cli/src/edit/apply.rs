@@ -144,7 +144,7 @@ fn change<E: Edit>(
         let reason = "a thin archive, whose members are files of their own: use --in-place";
         return Err(anyhow!(reason).into());
     }
-    let new = match thin::resized(target, old)? {
+    let new = match thin::resized(&target.location, target.members.as_ref(), old)? {
         Some(archive) => archive,
         None => edited(edit, old, report)?,
     };

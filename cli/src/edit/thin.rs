@@ -11,7 +11,6 @@ use anyhow::{Context as _, anyhow};
 use cfipack_container::{ThinMember, thin_members};
 use cfipack_edit::{Rewrite, resize_thin_members};
 
-use super::find::Target;
 use super::problem::{Problem, Skip};
 use super::walk::Searched;
 use crate::io::entry::{Entry, Location, directory_of};
@@ -27,15 +26,19 @@ pub enum Members {
 }
 
 /// Writes the present sizes of its members into a thin archive. Members that are out of reach keep their sizes. Returns
-/// `None` if the file is no thin archive.
-pub fn resized<'a>(target: &Target, bytes: &'a [u8]) -> Result<Option<Rewrite<'a>>, Problem> {
+/// `None` if the file is no thin archive. `reach` is known if the file was a thin archive when it was found.
+pub fn resized<'a>(
+    archive: &Location,
+    reach: Option<&Members>,
+    bytes: &'a [u8],
+) -> Result<Option<Rewrite<'a>>, Problem> {
     let Some(members) = thin_members(bytes)? else { return Ok(None) };
-    let reach = target.members.as_ref().ok_or_else(|| anyhow!(CHANGED))?;
+    let reach = reach.ok_or_else(|| anyhow!(CHANGED))?;
     if let Some(nested) = members.iter().find(|member| member.nested.is_some()) {
         let name = String::from_utf8_lossy(nested.path);
         return Err(Problem::Refused(format!("a thin archive with members of the archive {name}")));
     }
-    resize_thin_members(bytes, |member| present_size(&target.location, member, reach)).map(Some)
+    resize_thin_members(bytes, |member| present_size(archive, member, reach)).map(Some)
 }
 
 /// Returns the present size of a member's file. A member that is out of reach keeps the size in the archive.

@@ -195,10 +195,7 @@ impl Judge<'_, '_> {
         } else {
             (to, Kind::Mismatch, format!("the instruction before differs from the row: {has}"))
         };
-        Some(Finding {
-            after_call: (is_call && !is_same).then_some(from),
-            ..self.finding(index, to, kind, words)
-        })
+        Some(Finding { after_call: is_call.then_some(from), ..self.finding(index, to, kind, words) })
     }
 
     /// Returns whether a call leads into the function, to a row for the stack as a call leaves it. A subroutine of the

@@ -247,19 +247,23 @@ fn at_a_call_the_cfa_is_in_no_register_with_an_unknown_value() {
 #[test]
 fn a_call_before_a_wrong_row_may_not_return() {
     let saved = |place| [(RBX, Rule::Cfa(place))];
-    let unconfirmed = |end: &[u8]| {
-        // push rbx; call rdi; int3; pop rbx; then the end.
-        let bytes = [&[0x53, 0xff, 0xd7, 0xcc, 0x5b][..], end].concat();
+    let unconfirmed = |before: [u8; 2], end: &[u8], is_closed: bool| {
+        // push rbx; two bytes; call rdi; int3; pop rbx; then the end.
+        let bytes = [&[0x53][..], &before, &[0xff, 0xd7, 0xcc, 0x5b], end].concat();
         let (right, wrong) = (saved(-16), saved(-24));
         let rows: [Described<'_>; 4] =
-            [(0, (RSP, 8), &[]), (1, (RSP, 16), &right), (4, (RSP, 16), &wrong), (5, (RSP, 8), &[])];
+            [(0, (RSP, 8), &[]), (1, (RSP, 16), &right), (6, (RSP, 16), &wrong), (7, (RSP, 8), &[])];
         Function::new(Arch::Amd64, &bytes).with_analysis(
             &rows,
             |_| {},
-            |analysis, judge| judge.judge().unconfirmed_calls(analysis, false),
+            |analysis, judge| judge.judge().unconfirmed_calls(analysis, is_closed),
         )
     };
     let (stops, returns) = ([0x0f, 0x0b], [0xc3]);
-    assert_eq!(unconfirmed(&stops), [1]);
-    assert_eq!(unconfirmed(&returns), [0_u32; 0]);
+    let (nop, jump) = ([0x66, 0x90], [0x73, 0x03]); // jae: over the call
+    assert_eq!(unconfirmed(nop, &stops, false), [3]);
+    assert_eq!(unconfirmed(nop, &returns, false), [0_u32; 0]);
+    // If every way into the function is known, the call is the only way to the row, or another way shows it.
+    assert_eq!(unconfirmed(nop, &stops, true), [0_u32; 0]);
+    assert_eq!(unconfirmed(jump, &stops, true), [3]);
 }

@@ -208,3 +208,48 @@ fn the_cfa_is_at_no_address_from_a_jump_table() {
     let rax = Register(0);
     assert_eq!(function.found(&[(0, (RSP, 8), &[]), (14, (rax, 8), &[])]), [(Kind::NoInstruction, 14)]);
 }
+
+/// The CFA is 8 bytes too high after the first push, and 8 bytes too low after the second.
+#[test]
+fn another_fault_is_another_finding() {
+    // push rbx; push rbp; pop rbp; pop rbx; ret
+    let function = Function::new(Arch::Amd64, &[0x53, 0x55, 0x5d, 0x5b, 0xc3]);
+    let rows: [Described<'_>; 5] = [
+        (0, (RSP, 8), &[]),
+        (1, (RSP, 24), &[]),
+        (2, (RSP, 16), &[]),
+        (3, (RSP, 16), &[]),
+        (4, (RSP, 8), &[]),
+    ];
+    let findings = function.judged(&rows).findings;
+    let mut wrong: Vec<_> = findings.iter().map(|finding| (finding.wrong, finding.continues)).collect();
+    wrong.sort_unstable();
+    assert_eq!(wrong, [((1, 2), false), ((2, 3), false), ((3, 3), true)]);
+}
+
+/// The called function may have kept r10, so the CFA after the call is not decided. The loop's row is for another frame.
+#[test]
+fn a_wrong_row_of_a_loop_after_an_undecided_row_is_found() {
+    let bytes = [
+        0x4c, 0x8d, 0x54, 0x24, 0x08, // 0: lea r10, [rsp+8]
+        0x53, // 5: push rbx
+        0xff, 0xd6, // 6: call rsi
+        0x90, // 8: nop
+        0xff, 0xcf, // 9: dec edi
+        0x75, 0xfc, // b: jne 9
+        0x5b, // d: pop rbx
+        0xc3, // e: ret
+    ];
+    let (r10, saved) = (Register(10), [(RBX, Rule::Cfa(-16))]);
+    let found = |offset| {
+        Function::new(Arch::Amd64, &bytes).found(&[
+            (0, (RSP, 8), &[]),
+            (5, (r10, 0), &[]),
+            (6, (r10, 0), &saved),
+            (9, (RSP, offset), &saved),
+            (14, (RSP, 8), &[]),
+        ])
+    };
+    assert_eq!(found(16), []);
+    assert_eq!(found(24), [(Kind::Branch, 9)]);
+}

@@ -275,3 +275,16 @@ fn the_key_of_signed_return_addresses() {
         }
     }
 }
+
+/// The code has stored rbx in 8 bytes above those of the row, and rbx has the caller's value until it is changed.
+#[test]
+fn a_finding_says_where_the_value_is() {
+    let words = |first| {
+        let (right, wrong) = ([(RBX, Rule::Cfa(-16))], [(RBX, Rule::Cfa(-24))]);
+        let rows: [Described<'_>; 4] =
+            [(0, (RSP, 8), &[]), (1, (RSP, 16), &right), (first, (RSP, 16), &wrong), (6, (RSP, 8), &[])];
+        Function::new(Arch::Amd64, &SAVES_RBX).judged(&rows).findings.remove(0).words
+    };
+    assert!(words(1).ends_with("; it is in rbx"), "{}", words(1));
+    assert!(words(3).ends_with("; it is at CFA-16"), "{}", words(3));
+}

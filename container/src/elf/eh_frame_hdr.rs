@@ -6,8 +6,8 @@
 //! | 1 | encoding of the pointer to `.eh_frame` (`DW_EH_PE_*`) |
 //! | 2 | encoding of the count |
 //! | 3 | encoding of the table |
-//! | 4 | pointer to `.eh_frame` |
-//! | 8 | count of FDEs, then the table: per FDE its function's start and its own place |
+//! | 4 | pointer to `.eh_frame`, 4 or 8 bytes |
+//! | 8 or 12 | count of FDEs, then the table: per FDE its function's start and its own place |
 //!
 //! (Linux Standard Base, Core, "Exception Frame Header")
 
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use cfipack_cfi as cfi;
 use cfipack_format::widen::{ToU64, ToUsize};
-use cfipack_format::{Address, SectionOffset};
+use cfipack_format::{Address, Endian, SectionOffset};
 use object::elf::PT_GNU_EH_FRAME;
 use object::read::elf::ProgramHeader as _;
 
@@ -25,7 +25,6 @@ use crate::error::Error;
 use crate::section::Section;
 
 const DW_EH_PE_UDATA4: u8 = 0x03;
-const DW_EH_PE_DATAREL_SDATA4: u8 = 0x3b;
 const DW_EH_PE_PCREL: u8 = 0x10;
 const DW_EH_PE_DATAREL: u8 = 0x30;
 const DW_EH_PE_OMIT: u8 = 0xff;
@@ -98,21 +97,20 @@ impl<'a> EhFrameHdr<'a> {
         Ok(Some(Section { index: None, name: name.into(), address, bytes: Cow::Borrowed(bytes) }))
     }
 
-    /// Returns the entries of the table. Linkers only write one kind of table, and this function reads no other: a
-    /// 4-byte count, then pairs of 4-byte distances from the header's start.
+    /// Returns the entries of the table: pairs of distances from the header's start. Linkers write distances of 4 bytes. If
+    /// these do not reach, lld 23 writes distances of 8 bytes, and an 8-byte pointer to `.eh_frame`.
     fn entries(&self, headers: &Headers<'_>) -> Option<impl Iterator<Item = IndexEntry>> {
         let endian = headers.arch.endian();
-        let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *self.bytes.first_chunk::<4>()? else {
-            return None;
-        };
-        let count = endian.u32(*self.bytes.get(8..)?.first_chunk()?).to_usize();
-        let (entries, _) = self.bytes.get(FIRST_ENTRY.to_usize()..)?.as_chunks::<8>();
-        let at = move |distance| self.address.offset(endian.u32(distance).cast_signed().into());
-        let entries = (FIRST_ENTRY..).step_by(8).zip(entries).take(count);
-        Some(entries.map(move |(offset, &[s, t, u, v, a, b, c, d])| IndexEntry {
-            offset,
-            start: at([s, t, u, v]),
-            fde: at([a, b, c, d]),
+        let [_, pointer, DW_EH_PE_UDATA4, table] = *self.bytes.first_chunk::<4>()? else { return None };
+        let width = size(table).filter(|_| table & 0xf0 == DW_EH_PE_DATAREL)?;
+        let (_, rest) = self.bytes.split_at_checked(4 + size(pointer).unwrap_or(4))?;
+        let (&count, rest) = rest.split_first_chunk()?;
+        let first = (self.bytes.len() - rest.len()).to_u64();
+        let at = move |bytes: &[u8]| Some(Address(self.address.0.wrapping_add(value(bytes, table, endian)?)));
+        let pairs = rest.chunks_exact(2 * width).take(endian.u32(count).to_usize());
+        Some((first..).step_by(2 * width).zip(pairs).filter_map(move |(offset, pair)| {
+            let (start, fde) = pair.split_at(width);
+            Some(IndexEntry { offset, start: at(start)?, fde: at(fde)? })
         }))
     }
 
@@ -128,17 +126,11 @@ impl<'a> EhFrameHdr<'a> {
         if encoding == DW_EH_PE_OMIT {
             return Ok(None);
         }
-        let endian = headers.arch.endian();
-        let four = field.first_chunk().map(|&bytes| endian.u32(bytes));
-        let eight = field.first_chunk().map(|&bytes| endian.u64(bytes));
-        // The formats of `DW_EH_PE_*` are absptr (0), udata4 (3), udata8 (4), sdata4 (0xb) and sdata8 (0xc).
-        let value = match encoding & 0xf {
-            0x3 => four.map(u64::from),
-            0xb => four.map(|value| i64::from(value.cast_signed()).cast_unsigned()),
-            0x0 | 0x4 | 0xc => eight,
-            _ => return Err(Error::EhFrameHdr { offset: 1, value: encoding.into() }),
-        };
-        let value = value.ok_or(Error::EhFrameHdr { offset: 4, value: bytes.len().to_u64() })?;
+        if size(encoding).is_none() {
+            return Err(Error::EhFrameHdr { offset: 1, value: encoding.into() });
+        }
+        let value = value(field, encoding, headers.arch.endian())
+            .ok_or(Error::EhFrameHdr { offset: 4, value: bytes.len().to_u64() })?;
         let base = match encoding & 0xf0 {
             0 => 0,
             DW_EH_PE_PCREL => address.0.wrapping_add(4),
@@ -147,6 +139,26 @@ impl<'a> EhFrameHdr<'a> {
         };
         Ok(Some(Address(base.wrapping_add(value))))
     }
+}
+
+/// Returns the size in bytes of a value with this encoding.
+fn size(encoding: u8) -> Option<usize> {
+    // The formats of `DW_EH_PE_*` are absptr (0), udata4 (3), udata8 (4), sdata4 (0xb) and sdata8 (0xc).
+    match encoding & 0xf {
+        0x3 | 0xb => Some(4),
+        0x0 | 0x4 | 0xc => Some(8),
+        _ => None,
+    }
+}
+
+/// Reads a value from the start of `bytes`. A negative value wraps.
+fn value(bytes: &[u8], encoding: u8, endian: Endian) -> Option<u64> {
+    if size(encoding)? == 8 {
+        return bytes.first_chunk().map(|&bytes| endian.u64(bytes));
+    }
+    let value = endian.u32(*bytes.first_chunk()?);
+    let is_signed = encoding & 0x8 != 0;
+    Some(if is_signed { i64::from(value.cast_signed()).cast_unsigned() } else { value.into() })
 }
 
 /// Returns the bytes from the start of `.eh_frame` at `address` to the end of the section around it, and a name for
@@ -176,9 +188,6 @@ fn rest_of_section<'a>(elf: &Elf<'a>, address: Address) -> Result<Option<(String
     let bytes = bytes.get((address.0 - start.0).to_usize()..).unwrap_or_default();
     Ok(Some((".eh_frame".into(), bytes)))
 }
-
-/// The offset of the first entry of the table.
-const FIRST_ENTRY: u64 = 12;
 
 /// Returns the number of bytes up to the first terminator (a record of length 0) after the last FDE of the table.
 /// Linkers need not write a terminator. Then other data may follow the last FDE, so records after it only count if all

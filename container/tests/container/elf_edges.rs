@@ -317,8 +317,8 @@ fn the_got_is_where_the_dynamic_section_says() {
 }
 
 /// Returns a file with two segments and no sections: `.eh_frame` with a terminator between two FDEs, and
-/// `.eh_frame_hdr` with or without a table.
-fn segments(has_table: bool) -> (Vec<u8>, usize) {
+/// `.eh_frame_hdr` with a table of values of 4 or 8 bytes, or without a table.
+fn segments(table: Option<usize>) -> (Vec<u8>, usize) {
     let (header, frames) = (0x100_u64, 0x200);
     let mut cfi = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(frames));
     let mut fdes = Vec::new();
@@ -329,13 +329,17 @@ fn segments(has_table: bool) -> (Vec<u8>, usize) {
         cfi.terminator();
     }
     let cfi = cfi.into_bytes();
-    let mut hdr = if has_table { vec![1, 0x1b, 3, 0x3b] } else { vec![1, 0x1b, 0xff, 0xff] };
-    hdr.extend((frames as u32 - (header as u32 + 4)).to_le_bytes());
-    if has_table {
+    let width = table.unwrap_or(4);
+    let distance = |to: u64, from: u64| (to - from).to_le_bytes()[..width].to_vec();
+    let wide = u8::from(width == 8);
+    let mut hdr =
+        if table.is_some() { vec![1, 0x1b + wide, 3, 0x3b + wide] } else { vec![1, 0x1b, 0xff, 0xff] };
+    hdr.extend(distance(frames, header + 4));
+    if table.is_some() {
         hdr.extend(2_u32.to_le_bytes());
         for (start, fde) in [0x1000, 0x2000].into_iter().zip(&fdes) {
-            hdr.extend((start - header as u32).to_le_bytes());
-            hdr.extend((frames as u32 + *fde as u32 - header as u32).to_le_bytes());
+            hdr.extend(distance(start, header));
+            hdr.extend(distance(frames + *fde as u64, header));
         }
     }
     let mut bytes = vec![0; 0x300];
@@ -354,10 +358,19 @@ fn segments(has_table: bool) -> (Vec<u8>, usize) {
 /// `.eh_frame` ends with the last FDE of the table, or without a table at the first terminator.
 #[test]
 fn terminators_in_the_middle() {
-    let (bytes, length) = segments(true);
-    let found = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
-    assert_eq!((found[0].section.address, found[0].section.bytes.len()), (Address(0x200), length - 4));
-    let (bytes, length) = segments(false);
+    for width in [4, 8] {
+        let (bytes, length) = segments(Some(width));
+        let file = File::parse(&bytes).unwrap();
+        let found = file.call_frame_sections().unwrap();
+        assert_eq!((found[0].section.address, found[0].section.bytes.len()), (Address(0x200), length - 4));
+        let index = file.as_elf().unwrap().fde_index().unwrap().unwrap();
+        assert_eq!(index.eh_frame, Some(Address(0x200)));
+        let entries: Vec<_> = index.entries.iter().map(|entry| (entry.offset, entry.start.0)).collect();
+        let first = 8 + width as u64;
+        assert_eq!(entries, [(first, 0x1000), (first + 2 * width as u64, 0x2000)]);
+        assert!(index.entries.iter().all(|entry| entry.fde.0 >= 0x200));
+    }
+    let (bytes, length) = segments(None);
     let found = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
     assert_eq!(found[0].section.bytes.len(), length / 2 - 4);
 }

@@ -67,6 +67,11 @@ fn frame_pointers_lead_through_code_without_a_table() {
         let end = if fp == 0x7008 { End::GuessedNull } else { End::NoRow };
         assert_eq!(walk(at(fp)), (vec![first, second], end), "{fp:#x}");
     }
+    // A memory that gives whole words does not make a misaligned frame pointer right.
+    let mut whole = words(0x7000, &STACK);
+    let whole = |address: Address| whole(Address(address.0 & !7));
+    let misaligned = Walk::new(&modules, Address(0x1010), registers(0x7000, 0x7019), whole);
+    assert_eq!(walk(misaligned), (vec![first, second], End::NoRow));
     assert_eq!(walk(at(0)), (vec![first, second], End::GuessedNull));
     assert_eq!(walk(at(0x7018).with_frame_pointers(false)), (vec![first, second], End::NoRow));
     // The frame lies outside the bounds of the stack.

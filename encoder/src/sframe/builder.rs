@@ -1,6 +1,5 @@
 //! The [`Builder`], which turns functions into a [`Section`].
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use cfipack_format::sframe::{Abi, Header};
@@ -10,9 +9,9 @@ use crate::UnsupportedFormat;
 use crate::cfi::StackPointer;
 use crate::cfi::{Function, Interpreter};
 use crate::sframe::draft::Draft;
-use crate::sframe::fast::batch::Batch;
 use crate::sframe::fast::cies::Cies;
 use crate::sframe::fast::direct::Common;
+use crate::sframe::fast::memo::Memo;
 use crate::sframe::finish::Finish;
 use crate::sframe::options::Options;
 use crate::sframe::rows::gnu::Gnu;
@@ -56,8 +55,8 @@ pub(crate) struct Machines<'a> {
     /// Interprets common functions on the [fast path](crate::sframe::fast), with the CIEs in `cies`.
     pub(crate) common: Common,
     pub(crate) cies: Cies<'a>,
-    /// Adds common functions together. `None` before the first section.
-    pub(crate) batch: Option<Box<Batch<'a>>>,
+    /// Remembers the rows of common functions.
+    pub(crate) memo: Memo<'a>,
     /// Interprets functions for layout `Gnu`.
     pub(super) gnu: Gnu<'a>,
 }
@@ -92,7 +91,7 @@ impl<'a> Builder<'a> {
             interpreter: Interpreter::new(),
             common: Common::new(),
             cies: Cies::new(),
-            batch: None,
+            memo: Memo::default(),
             gnu: Gnu::default(),
         };
         Self { draft: Draft::new(abi, options, seed), machines, undefined_cfi: 0 }
@@ -115,12 +114,12 @@ impl<'a> Builder<'a> {
     }
 
     /// Frees memory that only pushing needs. Call this for a [`shard`](Self::shard) that has to wait until it is
-    /// absorbed: without it, each shard holds more than 64 kB.
+    /// absorbed: without it, each shard holds what it remembers of the functions.
     pub fn shrink_to_fit(&mut self) {
         self.draft.flush();
         self.draft.entries.rest();
         self.draft.fres.shrink();
-        self.machines.batch = None;
+        self.machines.memo = Memo::default();
     }
 
     /// Records a function of `size` bytes that exists and is not pushed, so that no other function's rows
@@ -165,7 +164,7 @@ impl<'a> Builder<'a> {
     pub fn finish_with(mut self, finish: Finish<'_>) -> Section<'a> {
         self.draft.entries.settle_on(finish.pool);
         self.flush();
-        self.machines.batch = None;
+        self.machines.memo = Memo::default();
         let Draft { abi, options, mut entries, .. } = self.draft;
         let placed = entries.have_addresses != Some(false);
         if !placed && !finish.placed_keys {

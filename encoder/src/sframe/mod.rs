@@ -86,7 +86,7 @@
 // - rows: a function's rows become FREs; table: FREs become blocks, entries and the `Section`
 // - fast: common functions become FREs directly from their instructions
 // - builder (with draft, the unfinished table): the `Builder`
-// - push_one, push_batch, push_all: functions of CFI; push_table, push_stubs: functions with given rows
+// - push_one, push_common, push_all: functions of CFI; push_table, push_stubs: functions with given rows
 // - parallel: several threads
 
 mod builder;
@@ -96,7 +96,7 @@ mod finish;
 mod options;
 mod parallel;
 mod push_all;
-mod push_batch;
+mod push_common;
 mod push_one;
 mod push_stubs;
 mod push_table;

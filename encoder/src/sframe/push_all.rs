@@ -1,13 +1,8 @@
 //! Adds all functions of a section.
 
-use alloc::boxed::Box;
-
-use cfipack_format::widen::ToU64;
-
 use crate::Unsupported;
 use crate::cfi::{self, Function, Functions, Keys};
 use crate::sframe::builder::Builder;
-use crate::sframe::fast::batch::Batch;
 
 /// A function that the section omits, with the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,48 +55,44 @@ impl<'a> Builder<'a> {
             self.reserve(functions.records_left(), None);
         }
         let mut count = 0;
-        // Batches speed up lookups only, and there are no lookups if nothing is shared.
-        let in_batches = self.draft.options.layout.shares_rows()
+        // The memo finds blocks to share.
+        let has_memo = self.draft.options.layout.shares_rows()
             && self.draft.options.share
             && functions.arch() == self.draft.abi.arch()
             && self.draft.can_take(K::ARE_ADDRESSES).is_ok();
-        let mut batch = in_batches.then(|| self.take_batch(functions.section_bytes()));
+        let section = functions.section_bytes();
+        if has_memo {
+            self.machines.memo.begin(section, self.draft.entries.list.capacity());
+        }
+        self.flush();
         loop {
-            if let Some(batch) = &mut batch {
-                batch.fill(functions);
-                let is_full = batch.is_full();
-                count += batch.len().to_u64();
-                if batch.len() > 0 {
-                    self.push_batch(batch, |builder, fde| {
-                        builder.push_one(&functions.function_of(fde), &mut omitted);
-                    });
-                }
-                if is_full {
-                    continue;
+            while has_memo
+                && let Some((fde, cie)) =
+                    functions.next_plain(|bytes| self.machines.cies.number_of_bytes(bytes))
+            {
+                count += 1;
+                let code = fde.code(section);
+                if let Some(rows) = self.machines.memo.find(cie, &code, fde.size) {
+                    self.draft.entries.push(fde.key.0, fde.size, rows.block, rows.num_fres);
+                } else if !self.push_plain(cie, &fde, &code) {
+                    self.push_one(&functions.function_of(&fde), &mut omitted);
                 }
             }
             let Some(function) = functions.next() else {
                 self.flush();
-                self.machines.batch = batch.or(self.machines.batch.take());
                 return count;
             };
             count += 1;
             let is_added = self.push_one(&function, &mut omitted);
-            if in_batches
+            if has_memo
                 && is_added
                 && let Ok(function) = &function
                 && let Some(number) = self.number(function)
             {
-                functions.set_cie_number(function.cie.offset, number);
+                let bytes = functions.set_cie_number(function.cie.offset, number);
+                self.machines.cies.note_bytes(number, bytes);
             }
         }
-    }
-
-    /// Takes the batch for a section, with what it remembers of the sections before.
-    fn take_batch(&mut self, section: &'a [u8]) -> Box<Batch<'a>> {
-        let mut batch = self.machines.batch.take().unwrap_or_else(|| Box::new(Batch::new()));
-        batch.memo.begin(section, self.draft.entries.list.capacity());
-        batch
     }
 
     /// Adds a single function. Returns whether it could be added.

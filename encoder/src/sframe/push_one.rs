@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
         }
         let number = if self.draft.fres.room().is_some() { self.number(function) } else { None };
         let common = match number {
-            Some(cie) => self.push_common(cie, function.key, &function.code(), size),
+            Some(cie) => self.push_common(cie, function.key, &function.code(), size).is_some(),
             None => false,
         };
         if common { Ok(()) } else { self.push_rows(function, size) }

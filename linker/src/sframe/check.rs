@@ -26,15 +26,32 @@ pub(crate) struct Rows {
 }
 
 impl FreLens {
-    pub(crate) fn new(arch: Arch) -> Self {
-        let has_fixed_return_address = Abi::for_arch(arch).is_some_and(|abi| abi.fixed_ra_offset() != 0);
-        let most = if has_fixed_return_address { 2 } else { 3 };
-        let mut lens = [0; 256];
-        for (info, len) in (0..=255).map(FreInfo).zip(&mut lens) {
-            let means_something = (1..=most).contains(&info.count()) && (!info.signed() || arch.is_aarch64());
-            if means_something || info == FreInfo::OUTERMOST {
-                *len = info.fre_len().unwrap_or(0) as u8;
+    /// Returns the lengths for an architecture.
+    pub(crate) fn new(arch: Arch) -> &'static Self {
+        static AMD64: FreLens = FreLens::of(Abi::Amd64);
+        static AARCH64: FreLens = FreLens::of(Abi::Aarch64);
+        static S390X: FreLens = FreLens::of(Abi::S390x);
+        match Abi::for_arch(arch) {
+            Some(Abi::Amd64) => &AMD64,
+            Some(Abi::Aarch64 | Abi::Aarch64Be) => &AARCH64,
+            // There is no merger without an ABI.
+            Some(Abi::S390x) | None => &S390X,
+        }
+    }
+
+    const fn of(abi: Abi) -> Self {
+        let most = if abi.fixed_ra_offset() != 0 { 2 } else { 3 };
+        let (mut lens, mut byte) = ([0; 256], 0);
+        while byte < lens.len() {
+            let info = FreInfo(byte as u8);
+            let has_words = info.count() >= 1 && info.count() <= most;
+            let means_something = has_words && (!info.signed() || abi.arch().is_aarch64());
+            if (means_something || info.0 == FreInfo::OUTERMOST.0)
+                && let Some(len) = info.fre_len()
+            {
+                lens[byte] = len as u8;
             }
+            byte += 1;
         }
         Self(lens)
     }

@@ -23,7 +23,7 @@ pub(crate) struct Records {
 
 impl Records {
     pub(crate) fn add(&mut self, eh_frame: &[u8], arch: Arch) {
-        const SAMPLE: usize = 1 << 17;
+        const SAMPLE: usize = 1 << 13;
         self.bytes += eh_frame.len();
         if self.sample < SAMPLE {
             let section = Section::new(SectionKind::EhFrame, eh_frame, Address(0), arch);
@@ -93,7 +93,7 @@ pub(crate) fn push_records<'a>(
     let functions = Functions::limited_between(&section, range.start, range.end, |field| {
         let live = live(Field::EhFrame(field))?;
         let is_wanted = !has_table || wants_cfi(scratch, options.prefer, live.key);
-        is_wanted.then(|| (live.key, live.extent.map_or(u64::MAX, u64::from)))
+        is_wanted.then_some((live.key, live.extent))
     });
     let count = builder.push_all(functions, &mut |function| {
         omitted += 1;

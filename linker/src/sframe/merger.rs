@@ -47,7 +47,7 @@ pub struct Merger<'a> {
     pub(crate) arch: Arch,
     pub(crate) options: Options,
     pub(crate) scratch: Scratch,
-    pub(crate) fre_lens: FreLens,
+    pub(crate) fre_lens: &'static FreLens,
 }
 
 impl<'a> Merger<'a> {
@@ -68,7 +68,7 @@ impl<'a> Merger<'a> {
             arch: self.arch,
             options: self.options,
             scratch: Scratch::default(),
-            fre_lens: self.fre_lens.clone(),
+            fre_lens: self.fre_lens,
         }
     }
 

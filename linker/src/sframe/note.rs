@@ -3,7 +3,7 @@
 use crate::cfi;
 use crate::decoder::sframe::Error;
 use crate::encoder::sframe::OmittedFunction;
-use crate::format::{Arch, SectionOffset, Unsupported};
+use crate::format::{Arch, Reason, SectionOffset, Unsupported};
 
 cfipack_format::messages! {
     /// Reports a part of an object that is not in the output.
@@ -43,6 +43,20 @@ cfipack_format::errors! {
         /// another function's rows.
         #[error("the rows at {offset:#x} of the FRE sub-section are part of another function's")]
         OverlappingRows(offset: u32),
+    }
+}
+
+impl Note {
+    /// Returns whether the object is damaged. Otherwise the object is in order, and the output cannot represent a
+    /// function: a linker reports damage as a warning, and the other notes only if it is asked for details.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        match self {
+            Self::Skipped { .. } | Self::Unread(_) => true,
+            Self::Omitted(unsupported) => {
+                matches!(unsupported.reason, Reason::RowMalformed) || unsupported.reason.is_undefined()
+            }
+        }
     }
 }
 

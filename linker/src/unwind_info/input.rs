@@ -53,8 +53,9 @@ pub struct Field {
     /// The offset of the pointer in the section. Look up the relocation at this offset.
     pub offset: SectionOffset,
     /// The address in the object that the stored value leads to. Use it if the relocation names a section, or
-    /// if the field has no relocation, like distances in the `__eh_frame` of x86-64. It is `None` for an LSDA
-    /// or the personality of a row if the stored value is zero: then only a relocation can give the target.
+    /// if the field has no relocation, like distances in the `__eh_frame` of x86-64. The pointers of a row always have
+    /// relocations: a row without them is damaged. It is `None` for an LSDA or the personality of a row if the stored
+    /// value is zero: then only a relocation can give the target.
     pub target: Option<Address>,
 }
 

@@ -15,7 +15,7 @@ use super::{Fde, Section, Warning};
 /// output.
 pub trait Addresses {
     /// Returns the image offset of a function: its address minus the address of the Mach-O header. Return `None` if
-    /// the function has no address; the table then omits it.
+    /// the function has no address, or lies 4 GiB or more after the header; the table then omits it.
     fn function(&self, function: Key) -> Option<ImageOffset>;
 
     /// Returns the image offset of an LSDA, or `None` if the LSDA has no address.

@@ -53,8 +53,8 @@ cfipack_format::messages! {
             /// The offset in the output's `__eh_frame`.
             offset: u32,
         },
-        /// A function with unwind information has no address: the table omits it.
-        #[error("function {function}: omitted, as it has no address")]
+        /// A function with unwind information has no address within 4 GiB of the Mach-O header: the table omits it.
+        #[error("function {function}: omitted, as it has no address within 4 GiB of the header")]
         Unaddressed {
             /// The function.
             function: Key,

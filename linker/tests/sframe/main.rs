@@ -310,10 +310,11 @@ fn functions_without_usable_rows() {
     written(&section);
     let (section, notes, _) = merge(Options::new(), Object::new().with_sframe(&bytes), all(Version::V3));
     let reasons = notes.iter().map(|note| match note {
-        Note::Omitted(unsupported) => (unsupported.function, unsupported.reason),
+        Note::Omitted(unsupported) => (unsupported.function, unsupported.reason, note.is_damage()),
         note => panic!("{note}"),
     });
-    assert_eq!(reasons.collect::<Vec<_>>(), [(Key(0), Reason::RowsMissing), (Key(1), Reason::RowMalformed)]);
+    let expected = [(Key(0), Reason::RowsMissing, false), (Key(1), Reason::RowMalformed, true)];
+    assert_eq!(reasons.collect::<Vec<_>>(), expected);
     assert!(section.is_empty());
 }
 

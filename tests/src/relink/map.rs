@@ -164,10 +164,10 @@ impl Map {
         true
     }
 
-    /// Returns whether there are tables, and all of them became empty.
-    pub fn has_empty_tables(&self) -> bool {
-        let mut tables = self.placed.iter().filter(|input| input.name == ".sframe").peekable();
-        tables.peek().is_some() && tables.all(|input| input.size == 0)
+    /// Returns whether no table of an object is in the output. `ld --discard-sframe` writes tables without bytes, and
+    /// with `--gc-sections` the map does not have the tables at all.
+    pub fn has_no_tables(&self) -> bool {
+        self.placed.iter().filter(|input| input.name == ".sframe").all(|input| input.size == 0)
     }
 
     /// Returns the files with sections, each once, in the order in which they were linked.

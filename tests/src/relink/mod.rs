@@ -10,7 +10,7 @@
 //! `.sframe` in an object are not covered.
 //!
 //! Link-time optimisation makes temporary objects. `gcc -save-temps` keeps them as `out.ltrans0.ltrans.o` and so on,
-//! and you give them like other objects. If a script discards tables or `--discard-sframe` empties them, that is
+//! and you give them like other objects. If a script or `--discard-sframe` discards tables, that is
 //! reported and no table is expected. Relocations of `--emit-relocs` that lead to the wrong function are reported too.
 
 pub mod files;

@@ -52,9 +52,9 @@ pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Rep
         return Ok(report);
     }
     // In relocatable output of one object, the section keeps its size.
-    if map.has_empty_tables() && theirs.iter().all(|&byte| byte == 0) {
+    if map.has_no_tables() && theirs.iter().all(|&byte| byte == 0) {
         (report.functions, report.bytes) = (0, 0);
-        report.notes.push("ld has emptied the tables of all objects (--discard-sframe)".into());
+        report.notes.push("ld has discarded the tables of all objects (--discard-sframe)".into());
         return Ok(report);
     }
     let mut ours = vec![0; section.len()];

@@ -257,7 +257,7 @@ fn unusual_links_are_what_relink_expects() {
         "discard.ld",
         "SECTIONS { . = 0x10000; .text : { *(.text .text.*) } /DISCARD/ : { *(.sframe) } }",
     );
-    let ways: [(&[&str], Option<&str>); 6] = [
+    let ways: [(&[&str], Option<&str>); 9] = [
         (&["-r", "-T", "address.ld"], None),
         (
             &["--gc-sections", "-u", "root0", "-e", "g0", "-T", "discard.ld"],
@@ -265,10 +265,13 @@ fn unusual_links_are_what_relink_expects() {
         ),
         (&["-e", "g0", "--discard-sframe"], Some("--discard-sframe")),
         (&["-r", "--discard-sframe"], Some("--discard-sframe")),
+        (&["--gc-sections", "-u", "root0", "-e", "g0", "--discard-sframe"], Some("--discard-sframe")),
+        (&["-r", "--gc-sections", "-u", "root0", "-e", "g0", "--discard-sframe"], Some("--discard-sframe")),
+        (&["-e", "g0", "--emit-relocs", "--discard-sframe"], Some("--discard-sframe")),
         (&["-e", "g0", "--emit-relocs"], Some("--emit-relocs")),
         (&["-pie", "-e", "g0", "--unresolved-symbols=ignore-all"], Some("are zeros")),
     ];
-    let mut notes = [0; 6];
+    let mut notes = [0; 9];
     let mut sum = Count::default();
     for _ in 0..4 * count {
         for target in TARGETS {

@@ -13,8 +13,10 @@ use cfipack_format::{Arch, ImageOffset, PersonalityKey};
 use cfipack_linker::unwind_info::{Addresses, Section};
 use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::apple_sources;
+use cfipack_tests::libunwind::judge;
 use cfipack_tests::mach_link::Link;
 use cfipack_tests::mach_object::{self, Mix};
+use cfipack_tests::mach_said::{Compared, compare};
 use cfipack_tests::reference::Tools;
 
 const LD: [&str; 9] =
@@ -106,6 +108,15 @@ impl RandomLink {
         Self { arch, objects, options, order }
     }
 
+    /// Makes a link whose functions lie around 1 GB and 2 GB. The image has holes there.
+    fn far(random: &mut Random) -> Self {
+        let objects = ["a", "b"].map(|name| {
+            let mix = Mix { align: 1 << 30, ..Mix::random(random, 2000) };
+            (format!("{name}.o"), mach_object::random(random, Arch::Amd64, mix, name))
+        });
+        Self { arch: Arch::Amd64, objects: objects.into(), options: Vec::new(), order: String::new() }
+    }
+
     /// Returns the names and contents of all files that the linker reads.
     fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let objects = self.objects.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
@@ -115,6 +126,17 @@ impl RandomLink {
     fn arguments(&self) -> Vec<&str> {
         let objects: Vec<_> = self.objects.iter().map(|(name, _)| name.as_str()).collect();
         arguments(self.arch, &self.options, &objects)
+    }
+
+    /// Links with ld64.lld 23. Returns the image and its map.
+    fn link(&self, tools: &Tools) -> (Vec<u8>, String) {
+        self.files().for_each(|(name, bytes)| tools.write(name, bytes));
+        let names: Vec<_> = self.objects.iter().map(|(name, _)| name.as_str()).collect();
+        link(tools, self.arch, &self.options, &names)
+    }
+
+    fn objects(&self) -> Vec<&[u8]> {
+        self.objects.iter().map(|(_, bytes)| bytes.as_slice()).collect()
     }
 }
 
@@ -126,11 +148,11 @@ fn compare_random(what: &str, count: usize, link: impl Fn(&RandomLink) -> (Vec<u
     for number in 0..count {
         let case = RandomLink::new(&mut random);
         let (image, map) = link(&case);
-        let objects: Vec<_> = case.objects.iter().map(|(_, bytes)| bytes.as_slice()).collect();
-        let mut link = Link::new(&objects, &image, &map);
+        let mut link = Link::new(&case.objects(), &image, &map);
         let (ours, section) = in_layout(&mut link, Layout::Lld);
         let theirs = link.table();
-        let case = format!("link {number}, {:?}, {} objects, {:?}", case.arch, objects.len(), case.options);
+        let count = case.objects.len();
+        let case = format!("link {number}, {:?}, {count} objects, {:?}", case.arch, case.options);
         assert!(is_same(&ours, &theirs, &case), "{case}: {}", difference(&ours, &theirs));
         let (small, _) = in_layout(&mut link, Layout::Small);
         assert!(small.len() <= ours.len(), "{case}: {} bytes, lld {}", small.len(), ours.len());
@@ -199,25 +221,25 @@ fn random_links_through_the_toolchains_lld() {
 fn random_links_through_lld() {
     let tools = Tools::find();
     compare_random("the linker's __unwind_info of random links, against ld64.lld 23", 300, |case| {
-        case.files().for_each(|(name, bytes)| tools.write(name, bytes));
-        let objects: Vec<_> = case.objects.iter().map(|(name, _)| name.as_str()).collect();
-        link(&tools, case.arch, &case.options, &objects)
+        case.link(&tools)
     });
 }
 
-#[test]
-#[ignore = "needs the reference tools"]
-fn programs_through_lld() {
-    let what = "the linker's __unwind_info of random C, C++ and Objective-C programs, against ld64.lld 23";
-    let tools = Tools::find();
-    let (seed, count) = cases(what, 12);
-    let mut random = Random::new(seed);
-    let (mut totals, mut sizes) = ([0; 4], [0; 2]);
-    for number in 0..count {
-        let arch = [Arch::Amd64, Arch::Aarch64][number % 2];
+/// A link of random C, C++ and Objective-C programs by ld64.lld 23.
+struct LinkedPrograms {
+    objects: Vec<Vec<u8>>,
+    image: Vec<u8>,
+    map: String,
+    /// The commands.
+    case: String,
+    is_changed: bool,
+}
+
+impl LinkedPrograms {
+    fn new(tools: &Tools, random: &mut Random, arch: Arch) -> Self {
         let target = if arch == Arch::Amd64 { "x86_64-apple-macos11" } else { "arm64-apple-macos11" };
         let sources: Vec<_> = (0..2 + random.below(4) as usize)
-            .map(|number| apple_sources::random(&mut random, number, 40))
+            .map(|number| apple_sources::random(random, number, 40))
             .collect();
         let level = random.pick(&["-O0", "-O1", "-O2", "-Os"]);
         let mut clang = vec!["clang-23", "-target", target, level, "-fexceptions", "-w", "-c"];
@@ -233,9 +255,9 @@ fn programs_through_lld() {
             clang.push(&source.name);
         }
         tools.run_well(&clang);
-        let objects: Vec<_> =
+        let names: Vec<_> =
             sources.iter().map(|source| format!("{}.o", source.name.rsplit_once('.').unwrap().0)).collect();
-        let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut options = Vec::new();
         if random.chance(50) {
             options.extend(["-dead_strip", "-exported_symbol", "*keep_*"]);
@@ -243,17 +265,49 @@ fn programs_through_lld() {
         if random.chance(50) {
             options.push("--icf=all");
         }
-        let (image, map) = link(&tools, arch, &options, &objects);
-        let bytes: Vec<Vec<u8>> = objects.iter().map(|name| tools.read(name)).collect();
-        let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-        let mut link = Link::new(&bytes, &image, &map);
+        let (image, map) = link(tools, arch, &options, &names);
+        let objects = names.iter().map(|name| tools.read(name)).collect();
+        let (case, is_changed) = (format!("{clang:?} {options:?}"), !options.is_empty());
+        Self { objects, image, map, case, is_changed }
+    }
+
+    fn objects(&self) -> Vec<&[u8]> {
+        self.objects.iter().map(Vec::as_slice).collect()
+    }
+}
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn far_functions_through_lld() {
+    let tools = Tools::find();
+    let case = RandomLink::far(&mut Random::new(1));
+    let (image, map) = case.link(&tools);
+    let mut link = Link::new(&case.objects(), &image, &map);
+    let (ours, _) = in_layout(&mut link, Layout::Lld);
+    let theirs = link.table();
+    assert_eq!(ours, theirs, "{}", difference(&ours, &theirs));
+    let last = meaning(&ours).into_keys().next_back().unwrap();
+    assert!(last > 1 << 31, "{last:#x}");
+}
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn programs_through_lld() {
+    let what = "the linker's __unwind_info of random C, C++ and Objective-C programs, against ld64.lld 23";
+    let tools = Tools::find();
+    let (seed, count) = cases(what, 12);
+    let mut random = Random::new(seed);
+    let (mut totals, mut sizes) = ([0; 4], [0; 2]);
+    for number in 0..count {
+        let programs = LinkedPrograms::new(&tools, &mut random, [Arch::Amd64, Arch::Aarch64][number % 2]);
+        let mut link = Link::new(&programs.objects(), &programs.image, &programs.map);
         let (ours, section) = in_layout(&mut link, Layout::Lld);
         let theirs = link.table();
-        let case = format!("link {number}: {clang:?} {options:?}");
+        let case = format!("link {number}: {}", programs.case);
         assert!(is_same(&ours, &theirs, &case), "{case}: {}", difference(&ours, &theirs));
         totals[0] += decoder::Section::parse(&ours).unwrap().entries().count();
         totals[1] += section.fdes().count();
-        totals[2] += usize::from(!options.is_empty());
+        totals[2] += usize::from(programs.is_changed);
         totals[3] += section.personalities().len();
         // The smallest table has the same answers. It has no LSDA records in DWARF mode, and folds as lld does.
         let (small, _) = in_layout(&mut link, Layout::Small);
@@ -263,6 +317,44 @@ fn programs_through_lld() {
     println!(
         "{what}: [entries, FDEs, stripped or folded, personalities]: {totals:?}, [small, lld] {sizes:?} bytes"
     );
+}
+
+/// LLVM's libunwind finds in our tables what the objects say about each function, and in lld's own.
+#[test]
+#[ignore = "needs the reference tools and CFIPACK_LIBUNWIND"]
+fn libunwind_finds_what_objects_say_download() {
+    let what = "what objects say about functions, by LLVM's libunwind in the linker's __unwind_info";
+    let (tools, judge) = (Tools::find(), judge());
+    let (seed, count) = cases(what, 40);
+    let mut random = Random::new(seed);
+    let mut total = Compared::default();
+    let mut compare_all = |image: &[u8], map: &str, objects: &[&[u8]], case: &str| {
+        let mut link = Link::new(objects, image, map);
+        let mut tables: Vec<_> =
+            Layout::ALL.map(|layout| (Some(layout), in_layout(&mut link, layout).0)).into();
+        tables.push((None, link.table()));
+        for (layout, table) in tables.into_iter().filter(|(_, table)| !table.is_empty()) {
+            let found = compare(&judge, image, &table, objects);
+            assert!(found.wrong.is_empty(), "{case}, {layout:?}: {}", found.wrong[0]);
+            total.functions += found.functions;
+            total.dwarf += found.dwarf;
+            total.none += found.none;
+            total.pcs += found.pcs;
+        }
+    };
+    for number in 0..count {
+        if number % 4 == 0 {
+            let arch = random.pick(&[Arch::Amd64, Arch::Aarch64]);
+            let programs = LinkedPrograms::new(&tools, &mut random, arch);
+            compare_all(&programs.image, &programs.map, &programs.objects(), &programs.case);
+            continue;
+        }
+        let is_far = number == 1;
+        let case = if is_far { RandomLink::far(&mut random) } else { RandomLink::new(&mut random) };
+        let (image, map) = case.link(&tools);
+        compare_all(&image, &map, &case.objects(), &format!("link {number}: {:?}", case.options));
+    }
+    println!("{what}: {count} links, {total:?}");
 }
 
 /// Returns a table in which LSDAs of functions in DWARF mode are zero.

@@ -8,9 +8,10 @@ use cfipack_container::{Error, File, Kind, Member};
 use cfipack_edit::{CompactUnwindEditor, Rewrite, rewrite_members, rewrite_slices};
 use cfipack_format::{Address, Arch};
 
-use super::judge::judge;
+use super::judge::{is_changeable, judge};
 use super::personalities::Personalities;
-use super::plan::{Plan, Request, Wishes};
+use super::plan::Plan;
+use super::request::{Request, Wishes};
 
 /// A changed file.
 #[derive(Debug)]
@@ -195,9 +196,4 @@ fn object<'a>(member: &Member<'a>) -> anyhow::Result<Option<File<'a>>> {
         Err(Error::NotObject { .. } | Error::Unsupported { .. }) if member.is_of_archive => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Returns whether a file is for an architecture whose objects are changed.
-pub fn is_changeable(file: &File<'_>) -> bool {
-    file.as_macho().is_some() && file.arch().has_compact_unwind() && file.arch().pointer_size() == 8
 }

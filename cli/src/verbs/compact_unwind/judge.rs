@@ -11,7 +11,6 @@ use cfipack_roundtrip::structure::check_compact_unwind_edit;
 use cfipack_roundtrip::unwind_info::{Report, Violation};
 use serde::Serialize;
 
-use super::edit::is_changeable;
 use crate::compact::source;
 use crate::report::compact_verdict::{self, Verdict};
 use crate::report::escaped::Escaped;
@@ -196,4 +195,9 @@ pub fn judge(file: &File<'_>) -> anyhow::Result<Verdict> {
     let compact = source::rows(file)?;
     let rows: Vec<_> = compact.iter().flat_map(source::entries_of_rows).collect();
     compact_verdict::of_rows(file, &rows)
+}
+
+/// Returns whether a file is for an architecture whose objects are changed.
+pub fn is_changeable(file: &File<'_>) -> bool {
+    file.as_macho().is_some() && file.arch().has_compact_unwind() && file.arch().pointer_size() == 8
 }

@@ -5,6 +5,8 @@ mod judge;
 mod personalities;
 mod plan;
 mod report;
+mod request;
+mod together;
 
 #[cfg(test)]
 pub use report::SummaryJson;
@@ -15,9 +17,9 @@ use anyhow::{Context as _, bail};
 
 use self::edit::Edited;
 use self::judge::Judgement;
-use self::personalities::Together;
-use self::plan::Wishes;
 use self::report::Summary;
+use self::request::Wishes;
+use self::together::Together;
 use crate::edit::many::IN_PLACE;
 use crate::io::check;
 use crate::io::entry::Entry;

@@ -13,18 +13,10 @@ use cfipack_format::{Address, Arch, SectionOffset};
 use cfipack_roundtrip::unwind_info::Code;
 
 use super::personalities::{Personalities, Personality};
+use super::request::Request;
 use crate::compact::encodings::CompactEncoder;
 use crate::compact::source;
 use crate::report::reasons::MALFORMED;
-
-/// What the user wants.
-#[derive(Clone, Copy, Debug)]
-pub struct Wishes<'w> {
-    /// The names of the personalities that rows may have. If the list is empty, rows may have any personality.
-    pub personalities: &'w [String],
-    /// True if rows that contradict the CFI are replaced.
-    pub repair: bool,
-}
 
 /// The planned changes of an object, and the reasons why other functions stay in DWARF mode.
 #[derive(Debug, Default)]
@@ -57,19 +49,6 @@ struct Planner<'p, 'a> {
     /// The rows that are replaced.
     edited: BTreeSet<SectionOffset>,
     plan: Plan,
-}
-
-/// What is known of an object before it is planned.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'r> {
-    /// What the user wants.
-    pub wishes: Wishes<'r>,
-    /// The number of the object in its file.
-    pub object: u64,
-    /// The functions and rows that are to be replaced, because they contradict the CFI or break a rule.
-    pub faulty: &'r BTreeSet<Address>,
-    /// The functions that must not be divided into several rows.
-    pub undivided: &'r BTreeSet<Address>,
 }
 
 impl Plan {

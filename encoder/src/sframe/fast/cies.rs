@@ -17,6 +17,8 @@ const MAX_CIES: usize = 16;
 pub(crate) struct Cies<'a> {
     numbered: Vec<NumberedCie<'a>>,
     last: usize,
+    /// The bytes of CIEs with plain FDEs, and their numbers.
+    of_bytes: Vec<(&'a [u8], u8)>,
 }
 
 #[derive(Clone, Debug)]
@@ -29,7 +31,22 @@ struct NumberedCie<'a> {
 
 impl<'a> Cies<'a> {
     pub(crate) fn new() -> Self {
-        Self { numbered: Vec::new(), last: 0 }
+        Self { numbered: Vec::new(), last: 0, of_bytes: Vec::new() }
+    }
+
+    /// Returns the number of the CIE whose record has these bytes, if it is known and its FDEs can be plain.
+    /// The objects of a link have the same few CIEs.
+    pub(crate) fn number_of_bytes(&self, bytes: &[u8]) -> Option<u8> {
+        self.of_bytes.iter().find(|(known, _)| *known == bytes).map(|(_, number)| *number)
+    }
+
+    /// Remembers the bytes of a CIE's record, for [`number_of_bytes`](Self::number_of_bytes).
+    pub(crate) fn note_bytes(&mut self, number: u8, bytes: Option<&'a [u8]>) {
+        if let Some(bytes) = bytes.filter(|bytes| self.number_of_bytes(bytes).is_none())
+            && self.of_bytes.len() < MAX_CIES
+        {
+            self.of_bytes.push((bytes, number));
+        }
     }
 
     /// Returns the state in which the common functions of a CIE begin, if it has common functions.

@@ -4,6 +4,9 @@
 //! functions are in. In a large program, most functions repeat the instructions of another function. The memo
 //! remembers instructions and the block of rows that they produced, which saves much of the interpreting. The
 //! memo may forget: the function is then interpreted again, and its rows still share a block with equal rows.
+//!
+//! Nine of ten functions have at most [`SHORT`] bytes of instructions. The memo holds these bytes themselves. Of
+//! longer instructions it holds the place in their section.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,15 +14,14 @@ use alloc::vec::Vec;
 use cfipack_format::widen::ToUsize;
 
 use crate::cfi::Code;
-use crate::sframe::table::chunk::{CHUNK, WORDS, mix, same_words, words};
 
-/// The result of instructions that have been interpreted, with the conditions for using it again: equal bytes,
-/// the same mark, and a function longer than `end`.
+/// The longest instructions that the memo holds itself, in bytes.
+const SHORT: usize = 16;
+
+/// The result of instructions that have been interpreted, with a condition for using it again: a function
+/// longer than `end`.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// The number of the section with the instructions, and their start there.
-    section: u32,
-    at: u32,
+struct Outcome {
     /// The number of the block with their rows.
     block: u32,
     /// The location after the last advance, in bytes from the function's start. A function must be longer than
@@ -27,31 +29,36 @@ struct Slot {
     end: u32,
     /// The number of rows.
     num_fres: u16,
+}
+
+/// The result of short instructions.
+#[derive(Clone, Copy, Debug)]
+struct ShortSlot {
+    /// The instructions, with zeros after them.
+    words: [u64; 2],
+    outcome: Outcome,
     mark: Mark,
 }
 
-/// A hash of the instructions. Different instructions nearly always have different marks, so the slow
-/// comparison of bytes is rarely done in vain.
+/// The result of longer instructions.
+#[derive(Clone, Copy, Debug)]
+struct LongSlot {
+    /// The number of the section with the instructions, and their start there.
+    section: u32,
+    at: u32,
+    outcome: Outcome,
+    mark: Mark,
+}
+
+/// Tells most instructions apart, so the slow comparison of bytes is rarely done in vain.
 ///
 /// | bits | meaning |
 /// |---|---|
 /// | 0-7 | number of bytes of the instructions |
 /// | 8-11 | number of the CIE |
-/// | 12-15 | part of a hash of the instructions |
+/// | 12-15 | part of a hash of the instructions, if they are long |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mark(u16);
-
-/// The place of a function in the memo, and its mark.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
-    slot: u32,
-    mark: Mark,
-}
-
-impl Key {
-    /// The key of instructions that are not remembered.
-    pub(crate) const NONE: Self = Self { slot: 0, mark: Memo::NONE };
-}
 
 /// The rows of a function that was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,101 +69,187 @@ pub(crate) struct Remembered {
     pub(crate) num_fres: u32,
 }
 
-/// Instructions that have been interpreted, in any section of a builder.
+/// Instructions that have been interpreted, in any section of a builder. Slots are in pairs, and the number of
+/// pairs is a power of two. Instructions with the same hash share a pair. The slot that was written last comes
+/// first.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Memo<'a> {
-    /// Pairs of slots; the number of pairs is a power of two. Instructions with the same hash share a pair.
-    /// The slot that was written last comes first.
-    slots: Vec<[Slot; 2]>,
+    short: Vec<[ShortSlot; 2]>,
+    long: Vec<[LongSlot; 2]>,
     sections: Vec<&'a [u8]>,
+}
+
+impl Mark {
+    /// The mark of empty slots, in which no function is found.
+    const NONE: Self = Self(u16::MAX);
+
+    /// The mark of `len` bytes of instructions. `cie` is the number of their CIE, below 16.
+    #[inline(always)]
+    fn new(len: usize, cie: u8) -> Self {
+        Self(len as u16 & 0xff | u16::from(cie % 16) << 8)
+    }
+}
+
+impl Outcome {
+    const NONE: Self = Self { block: 0, end: u32::MAX, num_fres: 0 };
+
+    /// Returns the rows if a function of `size` bytes has these rows.
+    #[inline(always)]
+    fn of(&self, size: u32) -> Option<Remembered> {
+        let Self { block, end, num_fres } = *self;
+        (size > end).then_some(Remembered { block, num_fres: num_fres.into() })
+    }
+}
+
+impl ShortSlot {
+    const EMPTY: Self = Self { words: [0; 2], outcome: Outcome::NONE, mark: Mark::NONE };
+
+    #[inline(always)]
+    fn has(&self, words: [u64; 2], mark: Mark) -> bool {
+        let bits = (self.words[0] ^ words[0]) | (self.words[1] ^ words[1]);
+        (bits | u64::from(self.mark.0 ^ mark.0)) == 0
+    }
+}
+
+impl LongSlot {
+    const EMPTY: Self = Self { section: 0, at: 0, outcome: Outcome::NONE, mark: Mark::NONE };
 }
 
 impl<'a> Memo<'a> {
     /// The longest instructions that are remembered, in bytes.
     const LONGEST: usize = 0xff;
-    /// The mark of instructions that are not remembered. No other instructions have it, because empty
-    /// instructions are never remembered.
-    const NONE: Mark = Mark(0);
-    const EMPTY: Slot = Slot { section: 0, at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
-    /// The greatest number of pairs. With more, the memo is slow because it is not in the processor's caches.
-    const MAX_PAIRS: usize = 1 << 16;
+    /// The greatest number of pairs of short slots. With more, the memo is slow because it is not in the
+    /// processor's caches.
+    const MAX_PAIRS: usize = 1 << 15;
 
     /// Begins a section of a table of about `functions` functions. The size assumes that most functions repeat
     /// the instructions of another function. A memo that becomes larger forgets all.
     pub(crate) fn begin(&mut self, section: &'a [u8], functions: usize) {
-        let pairs = (functions / 6).next_power_of_two().min(Self::MAX_PAIRS);
-        if self.slots.len() < pairs {
-            self.slots = vec![[Self::EMPTY; 2]; pairs];
+        let pairs = (functions / 8).next_power_of_two().min(Self::MAX_PAIRS);
+        if self.short.len() < pairs {
+            self.short = vec![[ShortSlot::EMPTY; 2]; pairs];
+            self.long = vec![[LongSlot::EMPTY; 2]; (pairs / 2).max(1)];
             self.sections.clear();
         }
         self.sections.push(section);
     }
 
-    /// The section that was begun last.
+    /// Finds the result of instructions that are equal to `code`, for a function of `size` bytes. `cie` is the
+    /// number of its CIE, below 16.
     #[inline(always)]
-    pub(crate) fn section(&self) -> &'a [u8] {
-        self.sections.last().copied().unwrap_or_default()
+    pub(crate) fn find(&self, cie: u8, code: &Code<'_>, size: u32) -> Option<Remembered> {
+        if code.len() > SHORT {
+            return self.find_long(cie, code, size);
+        }
+        let (words, mark) = (short_words(code), Mark::new(code.len(), cie));
+        let [first, second] = &self.short[self.short_slot(words, mark)];
+        let slot = if first.has(words, mark) { first } else { second };
+        slot.outcome.of(size).filter(|_| slot.has(words, mark))
     }
 
-    /// Returns the key of a function. `cie` is the number of its CIE, below 16.
+    #[inline(never)]
+    fn find_long(&self, cie: u8, code: &Code<'_>, size: u32) -> Option<Remembered> {
+        let bytes = code.bytes();
+        let (slot, mark) = self.long_slot(cie, bytes)?;
+        let [first, second] = &self.long[slot];
+        let slot = if first.mark == mark { first } else { second };
+        let found = slot.outcome.of(size).filter(|_| slot.mark == mark)?;
+        let known = self.sections[slot.section.to_usize()].get(slot.at.to_usize()..)?;
+        (known.get(..bytes.len())? == bytes).then_some(found)
+    }
+
+    /// Returns the number of the pair for short instructions.
     #[inline(always)]
-    pub(crate) fn key(&self, cie: u8, code: &Code<'_>) -> Key {
-        let len = code.len();
-        let hash = mix(0, &head(code));
-        let mark = len as u16 | u16::from(cie % 16) << 8;
+    fn short_slot(&self, [low, high]: [u64; 2], mark: Mark) -> usize {
+        folded_product(low ^ u64::from(mark.0) << 48, high).to_usize() & (self.short.len() - 1)
+    }
+
+    /// Returns the number of the pair for longer instructions, and their mark. Returns `None` for instructions
+    /// that are not remembered.
+    #[inline(always)]
+    fn long_slot(&self, cie: u8, bytes: &[u8]) -> Option<(usize, Mark)> {
+        let Mark(mark) = Mark::new(bytes.len(), cie);
+        let hash = match (bytes.first_chunk(), bytes.last_chunk()) {
+            (Some(first), Some(last)) => long_hash::<32>(first) ^ long_hash::<32>(last).rotate_left(32),
+            _ => long_hash::<16>(bytes.first_chunk()?) ^ long_hash::<16>(bytes.last_chunk()?).rotate_left(32),
+        };
         let hash = (hash ^ u64::from(mark)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mark = Mark(mark | (hash >> 48) as u16 & 0xf000);
-        let slot = (hash >> 20).to_usize() & (self.slots.len() - 1);
-        let can_be = (len <= Self::LONGEST) & (len > 0);
-        if can_be { Key { slot: slot as u32, mark } } else { Key::NONE }
+        let slot = (hash >> 20).to_usize() & (self.long.len() - 1);
+        (bytes.len() <= Self::LONGEST).then_some((slot, mark))
     }
 
-    /// Finds the result of instructions that are equal to `code`, for a function of `size` bytes.
-    #[inline(always)]
-    pub(crate) fn find(&self, key: Key, code: &Code<'_>, size: u32) -> Option<Remembered> {
-        let pair = &self.slots[key.slot.to_usize()];
-        let Slot { section, at, block, end, num_fres, mark } = pair[usize::from(pair[0].mark != key.mark)];
-        if (mark != key.mark) | (size <= end) {
-            return None;
-        }
-        let (known, len) = (self.sections[section.to_usize()].get(at.to_usize()..)?, code.len());
-        let found = same_words(&words(known.first_chunk()?, len), &head(code))
-            && (len <= CHUNK || known.get(CHUNK..len) == code.tail().get(CHUNK..len));
-        found.then_some(Remembered { block, num_fres: num_fres.into() })
-    }
-
-    /// Remembers the result of instructions of the last section. `end` is the location after their last advance, from the
-    /// function's start.
+    /// Remembers the result of instructions of the last section. `end` is the location after their last advance,
+    /// from the function's start.
     #[inline]
-    pub(crate) fn remember(&mut self, key: Key, code: &Code<'_>, end: u64, result: Remembered) {
-        let (at, end) = (u32::try_from(code.offset()), u32::try_from(end));
-        if let (Ok(at), Ok(end), Ok(num_fres)) = (at, end, u16::try_from(result.num_fres))
-            && key.mark != Self::NONE
-        {
-            let section = (self.sections.len() - 1) as u32;
-            let [first, second] = &mut self.slots[key.slot.to_usize()];
-            // If the marks are equal, a function of the same batch usually had the same instructions.
-            if first.mark != key.mark {
+    pub(crate) fn remember(&mut self, cie: u8, code: &Code<'_>, end: u64, result: Remembered) {
+        let (Ok(end), Ok(num_fres)) = (u32::try_from(end), u16::try_from(result.num_fres)) else { return };
+        let outcome = Outcome { block: result.block, end, num_fres };
+        if code.len() <= SHORT {
+            let (words, mark) = (short_words(code), Mark::new(code.len(), cie));
+            let slot = self.short_slot(words, mark);
+            let [first, second] = &mut self.short[slot];
+            // They are equal if the function is too short for the known result.
+            if !first.has(words, mark) {
                 *second = *first;
             }
-            *first = Slot { section, at, block: result.block, end, num_fres, mark: key.mark };
+            *first = ShortSlot { words, outcome, mark };
+        } else if let Some((slot, mark)) = self.long_slot(cie, code.bytes())
+            && let Ok(at) = u32::try_from(code.offset())
+        {
+            let section = (self.sections.len() - 1) as u32;
+            let [first, second] = &mut self.long[slot];
+            if first.mark != mark {
+                *second = *first;
+            }
+            *first = LongSlot { section, at, outcome, mark };
         }
     }
 }
 
-/// Returns the first [`CHUNK`] bytes of instructions, with zeros after them.
+/// Returns the bytes of short instructions, with zeros after them.
 #[inline(always)]
-fn head(code: &Code<'_>) -> [u64; WORDS] {
-    match code.tail().first_chunk() {
-        Some(head) => words(head, code.len()),
-        None => words(&last_chunk(code.tail()), code.len()),
-    }
+fn short_words(code: &Code<'_>) -> [u64; 2] {
+    let bytes: [u8; SHORT] = match code.tail().first_chunk() {
+        Some(bytes) => *bytes,
+        None => last_bytes(code.tail()),
+    };
+    let all = u128::from_le_bytes(bytes) & MASKS[code.len() % MASKS.len()];
+    [all as u64, (all >> 64) as u64]
 }
 
-/// Returns bytes that are shorter than a chunk, with zeros after them.
+/// The masks that leave the first bytes, by their number.
+static MASKS: [u128; 2 * SHORT] = {
+    let mut masks = [u128::MAX; 2 * SHORT];
+    let mut len = 0;
+    while len < SHORT {
+        masks[len] = (1 << (8 * len)) - 1;
+        len += 1;
+    }
+    masks
+};
+
+/// Returns a hash of bytes. Their number is a multiple of 16.
+#[inline(always)]
+fn long_hash<const N: usize>(bytes: &[u8; N]) -> u64 {
+    let (pairs, _) = bytes.as_chunks::<16>();
+    pairs.iter().fold(0, |hash, pair| {
+        let pair = u128::from_le_bytes(*pair);
+        folded_product(pair as u64 ^ hash, (pair >> 64) as u64)
+    })
+}
+
+/// Mixes two words: multiplies them, and folds the product.
+#[inline(always)]
+fn folded_product(one: u64, two: u64) -> u64 {
+    let product = u128::from(one ^ 0x9e37_79b9_7f4a_7c15) * u128::from(two ^ 0xc4ce_b9fe_1a85_ec53);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Returns the last bytes of a section, fewer than [`SHORT`], with zeros after them.
 #[cold]
-fn last_chunk(bytes: &[u8]) -> [u8; CHUNK] {
-    let mut chunk = [0; CHUNK];
+fn last_bytes(bytes: &[u8]) -> [u8; SHORT] {
+    let mut chunk = [0; SHORT];
     chunk[..bytes.len()].copy_from_slice(bytes);
     chunk
 }
@@ -175,7 +268,7 @@ mod tests {
     fn section(instructions: &[&[u8]], size: u32) -> Vec<u8> {
         let mut bytes = CIE.to_vec();
         instructions.iter().for_each(|instructions| fde(&mut bytes, 0, 0, size, instructions));
-        bytes.extend([0; super::CHUNK]);
+        bytes.extend([0; super::SHORT]);
         bytes
     }
 
@@ -192,8 +285,8 @@ mod tests {
         let mut memo = Memo::default();
         memo.begin(&bytes, 1);
         let result = Remembered { block: 3, num_fres: 2 };
-        memo.remember(memo.key(0, &codes[0]), &codes[0], 5, result);
-        memo.find(memo.key(cie, &codes[1]), &codes[1], size).is_some_and(|found| found == result)
+        memo.remember(0, &codes[0], 5, result);
+        memo.find(cie, &codes[1], size).is_some_and(|found| found == result)
     }
 
     /// A pair keeps the last two different instructions, even if the same instructions are remembered again.
@@ -206,11 +299,11 @@ mod tests {
             memo.begin(&bytes, 1);
             for &number in remembered {
                 let result = Remembered { block: number as u32, num_fres: 1 };
-                memo.remember(memo.key(0, &codes[number]), &codes[number], 5, result);
+                memo.remember(0, &codes[number], 5, result);
             }
             [0, 1, 2].map(|number| {
                 let code = &codes[number];
-                memo.find(memo.key(0, code), code, 6).map(|result| result.block as usize)
+                memo.find(0, code, 6).map(|result| result.block as usize)
             })
         };
         assert_eq!(found(&[0, 1]), [Some(0), Some(1), None]);
@@ -233,6 +326,7 @@ mod tests {
             assert!(!finds(&known, &known[1..], 0, 6) && !finds(&known[1..], &known, 0, 6), "{len}");
             assert!((1..16).all(|cie| !finds(&known, &known, cie, 6)), "{len}: another CIE");
         }
-        assert!(!finds(&[], &[], 0, 6) && !finds(&[1; 256], &[1; 256], 0, 6));
+        assert!(finds(&[], &[], 0, 6) && !finds(&[], &[], 1, 6) && !finds(&[], &[0], 0, 6));
+        assert!(!finds(&[1; 256], &[1; 256], 0, 6));
     }
 }

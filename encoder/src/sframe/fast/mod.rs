@@ -1,8 +1,7 @@
 //! Encodes common functions quickly, from instructions to FREs without rows. This module exists for speed
 //! alone.
 //!
-//! The input is batches of FDEs of the plain form ([`PlainFde`](crate::cfi::PlainFde)). The output is entries
-//! and blocks.
+//! The input is FDEs of the plain form ([`PlainFde`](crate::cfi::PlainFde)). The output is entries and blocks.
 //!
 //! You push a *common* function in layout `Small`. Its CIE defines the CFA as a register plus an offset, and
 //! has nothing that [`common_cie`] does not know. The function's instructions only advance, change the CFA's
@@ -14,15 +13,13 @@
 //! ([`rows`](super::rows)). The properties in `tests/` compare the two paths on random CFI. The bench `ratios`
 //! has a row for the gain of each layer:
 //!
-//! - [`batch`] does each step for sixteen functions together: they wait for memory at the same time.
 //! - [`memo`] finds functions with equal instructions, because their FREs are equal.
 //! - [`direct`] goes from instructions to FREs with a table.
 //!
 //! A layer stays if it saves at least a tenth of the instructions. `tests/counted/run` counts the instructions
-//! of a conversion with all layers, with `direct` alone for each function, and by the general path. Batches
-//! help the memo and the lookup of equal blocks, so functions are pushed one at a time if nothing is shared.
+//! of a conversion with all layers, with `direct` alone for each function, and by the general path. The memo
+//! finds blocks, so it has no use if nothing is shared.
 
-pub(crate) mod batch;
 pub(crate) mod cies;
 pub(crate) mod common_cie;
 pub(crate) mod direct;
@@ -30,3 +27,6 @@ pub(crate) mod memo;
 pub(crate) mod pattern;
 pub(crate) mod rules;
 pub(crate) mod track;
+
+#[cfg(test)]
+mod tests;

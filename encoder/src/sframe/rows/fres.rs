@@ -30,7 +30,7 @@ pub(crate) struct Fres {
 pub(super) const ROOM: usize = 4 + Fre::MAX_SIZE;
 
 /// The size of the buffer in bytes. The rows of nearly any function fit.
-pub(crate) const BUFFER: usize = 1 << 16;
+pub(crate) const BUFFER: usize = 1 << 12;
 /// Bytes after the buffer. Reads and writes of a fixed size may touch them.
 pub(crate) const BEYOND: usize = 64;
 
@@ -217,11 +217,6 @@ impl Fres {
     /// Forgets the blocks that were kept since the next function's room started at `base`.
     pub(crate) fn back_to(&mut self, base: usize) {
         self.base = base;
-    }
-
-    /// Forgets the blocks that were kept.
-    pub(crate) fn clear(&mut self) {
-        self.base = 0;
     }
 }
 

@@ -6,6 +6,7 @@ use core::mem;
 
 use cfipack_format::Address;
 
+use crate::sframe::table::chains::Chains;
 use crate::sframe::table::entries::{Entry, Omitted};
 use crate::sframe::table::order::Order;
 use cfipack_format::pool::Pool;
@@ -24,10 +25,18 @@ pub(crate) enum Sorted<'e> {
 impl<'e> Sorted<'e> {
     /// Sorts entries, on the threads of a pool.
     pub(crate) fn new(entries: &'e [Entry], pool: &dyn Pool) -> Self {
-        let order = Order::new(pool, entries, |number| entries[number].start, MIDDLE);
-        if order.is_sorted() {
+        if entries.is_sorted_by_key(|entry| entry.start) {
             return Self::Already(entries);
         }
+        // The copy is then written once.
+        if pool.threads() == 1
+            && let Some(chains) = Chains::new(entries.len(), |number| entries[number].start)
+        {
+            let mut bytes = Vec::with_capacity(entries.len());
+            chains.merge(|number| entries[number].start, |number| bytes.push(entries[number].to_bytes()));
+            return Self::Copied(bytes);
+        }
+        let order = Order::new(pool, entries, |number| entries[number].start, MIDDLE);
         let mut bytes = vec![[0; Entry::SIZE]; entries.len()];
         order.write(
             pool,

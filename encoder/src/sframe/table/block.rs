@@ -49,7 +49,7 @@ pub(crate) struct Blocks<'a> {
 pub(crate) const GROUP: usize = 16;
 
 /// The size of a typical block in bytes, for reserving memory.
-const TYPICAL_SIZE: usize = 64;
+const TYPICAL_SIZE: usize = 24;
 
 impl<'a> Blocks<'a> {
     pub(crate) fn new(options: Options, endian: Endian, seed: u64) -> Self {
@@ -119,12 +119,7 @@ impl<'a> Blocks<'a> {
     ) -> Result<u32, Reason> {
         let attribute = self.begin_block(fres, info, fde_type, rep_size);
         let block = fres.block(self.version);
-        let bytes = fres.tail(block);
-        let hash = self.hash(bytes, block.len);
-        if !self.can_take(hash, bytes, block.len, attribute) {
-            return Err(Reason::SectionSize);
-        }
-        Ok(self.add_block(hash, bytes, block.len, attribute))
+        self.find_or_add(fres.tail(block), block.len, attribute).ok_or(Reason::SectionSize)
     }
 
     /// Finds the block that is equal to a block of `others`, or adds it. Returns its number in `self`.
@@ -232,14 +227,16 @@ impl<'a> Blocks<'a> {
         hint::black_box(sum);
     }
 
-    /// Returns whether a block is stored already, or there is room for it.
-    #[inline(always)]
-    pub(crate) fn can_take(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> bool {
-        self.has_room(len) || self.find(hash, bytes, len, attribute).is_some()
+    /// Finds a block that is stored already, or adds it. The block is the first `len` bytes of `bytes`, and
+    /// [`CHUNK`] more bytes must follow it. Returns its number, or `None` if there is no room.
+    #[inline]
+    pub(crate) fn find_or_add(&mut self, bytes: &[u8], len: usize, attribute: WideAttribute) -> Option<u32> {
+        let hash = self.hash(bytes, len);
+        let known = self.find(hash, bytes, len, attribute);
+        known.or_else(|| self.has_room(len).then(|| self.append_block(hash, bytes, len, attribute)))
     }
 
-    /// Adds a block after [`can_take`](Self::can_take) has returned true. The block is the first `len` bytes of
-    /// `bytes`, and [`CHUNK`] more bytes must follow it. Returns its number.
+    /// Adds a block as [`find_or_add`](Self::find_or_add) does, if there is [room](Self::has_room).
     #[inline]
     pub(crate) fn add_block(&mut self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> u32 {
         match self.find(hash, bytes, len, attribute) {

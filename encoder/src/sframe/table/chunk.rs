@@ -16,12 +16,6 @@ pub(crate) fn words(bytes: &[u8; CHUNK], len: usize) -> [u64; WORDS] {
     words
 }
 
-/// Returns whether all words are the same. Comparing slices would be a call, which costs more.
-#[inline(always)]
-pub(crate) fn same_words(one: &[u64; WORDS], two: &[u64; WORDS]) -> bool {
-    one.iter().zip(two).fold(0, |bits, (one, two)| bits | (one ^ two)) == 0
-}
-
 /// The mask that leaves the first `len` bytes.
 #[inline(always)]
 fn mask(len: usize) -> &'static [u64; WORDS] {

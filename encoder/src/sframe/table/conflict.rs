@@ -5,6 +5,7 @@
 //! fill the rest of the index.
 
 use alloc::vec::Vec;
+use core::mem;
 use core::ops::Range;
 
 use cfipack_format::pool::{Pool, map, part_len};
@@ -129,6 +130,14 @@ impl Index<'_> {
     ) -> Vec<Clash> {
         let mut clashes: Vec<Clash> = Vec::new();
         let mut before = self.entries::<N>(version, 0..ranks.start).next_back();
+        let mut reached = before.map_or(i64::MIN, |(_, before)| before.end());
+        let mut entries = self.entries::<N>(version, ranks.clone());
+        // Nearly always, the entries are in order and nothing was omitted.
+        if omitted.is_empty()
+            && entries.all(|(_, function)| function.start >= mem::replace(&mut reached, function.end()))
+        {
+            return Vec::new();
+        }
         for (rank, function) in self.entries::<N>(version, ranks) {
             if let Some((rank_before, before)) = before
                 && function.start < before.end()

@@ -137,16 +137,6 @@ impl<'a> Entries<'a> {
         self.list.push(Entry { start, size, block });
     }
 
-    /// Adds several entries, each with its number of rows.
-    #[inline(always)]
-    pub(crate) fn extend(&mut self, entries: impl ExactSizeIterator<Item = (Entry, u32)>) {
-        let num_fres = &mut self.num_fres;
-        self.list.extend(entries.map(|(entry, fres)| {
-            *num_fres += u64::from(fres);
-            entry
-        }));
-    }
-
     /// Adds the functions of shards. If there is certainly room, they are added later, with other shards.
     pub(crate) fn absorb(&mut self, mut shards: Vec<Self>, pool: &dyn Pool) -> Result<(), Reason> {
         let rest = shards.iter_mut().map(|shard| {

@@ -19,6 +19,7 @@ pub(crate) mod apart;
 pub(crate) mod at;
 pub(crate) mod block;
 pub(crate) mod by_key;
+pub(crate) mod chains;
 pub(crate) mod chunk;
 mod combine;
 pub(crate) mod conflict;

@@ -8,6 +8,7 @@ use cfipack_format::Address;
 use cfipack_format::pool::{Pool, map, part_len};
 use cfipack_format::widen::{ToU64, ToUsize};
 
+use crate::sframe::table::chains::Chains;
 use crate::sframe::table::entries::Entry;
 
 /// A start, in memory of any alignment.
@@ -24,6 +25,8 @@ pub(crate) struct Order<'e, S> {
     start: S,
     section: Address,
     is_sorted: bool,
+    /// The entries' numbers, if there is a single part and they are a mixture of few sorted sequences.
+    chains: Option<Chains>,
     /// The least key and the greatest key.
     least: u64,
     greatest: u64,
@@ -58,7 +61,15 @@ struct Spread {
 
 impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
     pub(crate) fn new(pool: &dyn Pool, entries: &'e [Entry], start: S, section: Address) -> Self {
-        let spreads = map(pool, parts_of(pool, entries.len()), |part| {
+        let parts = parts_of(pool, entries.len());
+        if parts.len() < 2
+            && let Some(chains) = Chains::new(entries.len(), |number| key(section, start(number)))
+        {
+            let Chains { least, greatest, .. } = chains;
+            let (is_sorted, chains) = (chains.is_single(), Some(chains));
+            return Self { entries, start, section, is_sorted, chains, least, greatest, shift: 0 };
+        }
+        let spreads = map(pool, parts, |part| {
             let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
             for number in part {
                 let key = key(section, start(number));
@@ -74,12 +85,7 @@ impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
         let spread = greatest.saturating_sub(least);
         let bits = entries.len().to_u64().checked_ilog2().unwrap_or(0).min(MAX_BUCKET_BITS);
         let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(bits);
-        Self { entries, start, section, is_sorted, least, greatest, shift }
-    }
-
-    /// Returns whether the entries are sorted already.
-    pub(crate) fn is_sorted(&self) -> bool {
-        self.is_sorted
+        Self { entries, start, section, is_sorted, chains: None, least, greatest, shift }
     }
 
     /// Returns the distances of the first function and of the last function, or `None` without functions.
@@ -101,6 +107,16 @@ impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
         let key = |number| key(self.section, (self.start)(number));
         let fde = |number: usize| fde(&self.entries[number], distance(key(number)));
         let parts = parts_of(pool, out.len());
+        if let Some(chains) = self.chains.as_ref().filter(|_| !self.is_sorted) {
+            let mut slots = out.iter_mut().enumerate();
+            chains.merge(key, |number| {
+                if let Some((rank, slot)) = slots.next() {
+                    *slot = fde(number);
+                    finish(rank, slot);
+                }
+            });
+            return;
+        }
         if self.is_sorted {
             let mut out = out;
             let parts = parts.into_iter().map(|part| {

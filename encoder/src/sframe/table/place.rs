@@ -1,8 +1,6 @@
 //! The start of an entry, as a function and an offset in it.
 
 use alloc::vec::Vec;
-use core::iter::Peekable;
-use core::slice;
 
 use cfipack_format::{Address, Key};
 
@@ -123,19 +121,35 @@ impl Places {
     /// Returns the functions of the entries from number `first` on.
     fn functions(&self, first: usize) -> FunctionsOfEntries<'_> {
         let skipped = self.continued.partition_point(|&(number, _)| number < first);
-        FunctionsOfEntries(self.continued[skipped..].iter().peekable())
+        let rest = &self.continued[skipped..];
+        FunctionsOfEntries { rest, next: number_of_first(rest) }
     }
 }
 
 /// Finds the functions of entries, which must be asked for in order.
-struct FunctionsOfEntries<'p>(Peekable<slice::Iter<'p, (usize, u64)>>);
+struct FunctionsOfEntries<'p> {
+    rest: &'p [(usize, u64)],
+    /// The number of the next entry that starts inside a function.
+    next: usize,
+}
 
 impl FunctionsOfEntries<'_> {
     #[inline(always)]
     fn place(&mut self, number: usize, entry: &Entry) -> Place {
-        let function = self.0.next_if(|part| part.0 == number);
-        Place::new(function.map_or(entry.start, |part| part.1), entry.start)
+        let function = if number == self.next { self.take_next() } else { entry.start };
+        Place::new(function, entry.start)
     }
+
+    #[cold]
+    fn take_next(&mut self) -> u64 {
+        let part = self.rest.split_off_first();
+        self.next = number_of_first(self.rest);
+        part.map_or(0, |part| part.1)
+    }
+}
+
+fn number_of_first(continued: &[(usize, u64)]) -> usize {
+    continued.first().map_or(usize::MAX, |part| part.0)
 }
 
 /// Returns the function that an entry at `start` continues. `parts` are sorted.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
 use cfipack_format::widen::ToUsize;
-use cfipack_format::{Address, Key, SectionOffset};
+use cfipack_format::{Address, Endian, Key, SectionOffset};
 
 use crate::Unsupported;
 use crate::sframe::options::{Layout, Options};
@@ -313,7 +313,8 @@ impl<'a> Section<'a> {
                 const V2: usize = Version::V2.fde_size();
                 let (fdes, _) = self.write_linked_header(out)?.as_chunks_mut::<V2>();
                 let start = |&[a, b, c, d, ..]: &[u8; V2]| i64::from(endian.u32([a, b, c, d]) as i32);
-                order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
+                let fde = |entry: &Entry, distance| self.fde(Version::V2, endian, entry, distance);
+                order.write(pool, fdes, fde, start, |_, _| ());
             }
             Version::V3 => {
                 const V3: usize = Version::V3.fde_size();
@@ -326,7 +327,8 @@ impl<'a> Section<'a> {
                     let relative = start(fde).wrapping_sub(field);
                     fde[..8].copy_from_slice(&endian.put_u64(relative as u64));
                 };
-                order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, finish);
+                let fde = |entry: &Entry, distance| self.fde(Version::V3, endian, entry, distance);
+                order.write(pool, fdes, fde, start, finish);
             }
         }
         Ok(())
@@ -352,9 +354,10 @@ impl<'a> Section<'a> {
         let (head, fres) = out.split_at_mut(self.fres_at());
         self.blocks.write(&Serial, fres);
         let index = self.write_header(head, Flags::START_PCREL, self.entries.len(), self.num_fres)?;
-        let size = self.options.version.fde_size();
+        let (version, endian) = (self.options.version, self.abi.arch().endian());
+        let size = version.fde_size();
         for (slot, entry) in index.chunks_exact_mut(size).zip(&self.entries) {
-            slot.copy_from_slice(&self.fde::<{ Fde::MAX_SIZE }>(entry, 0)[..size]);
+            slot.copy_from_slice(&self.fde::<{ Fde::MAX_SIZE }>(version, endian, entry, 0)[..size]);
         }
         Ok(())
     }
@@ -392,8 +395,9 @@ impl<'a> Section<'a> {
 
     /// Returns the first `N` bytes of an entry's FDE. The start is truncated to the bits of the field.
     #[inline(always)]
-    fn fde<const N: usize>(&self, entry: &Entry, start: i64) -> [u8; N] {
-        let attribute = self.blocks.attribute(entry.block);
+    fn fde<const N: usize>(&self, version: Version, endian: Endian, entry: &Entry, start: i64) -> [u8; N] {
+        let has_attribute = !version.has_attributes();
+        let attribute = if has_attribute { self.blocks.attribute(entry.block) } else { None };
         let fde = Fde {
             start,
             size: entry.size,
@@ -402,7 +406,7 @@ impl<'a> Section<'a> {
             info: attribute.map_or(FdeInfo::empty(), WideAttribute::info),
             rep_size: attribute.map_or(0, WideAttribute::rep_size),
         };
-        let bytes = fde.write(self.options.version, self.abi.arch().endian());
+        let bytes = fde.write(version, endian);
         let mut first = [0; N];
         first.copy_from_slice(&bytes[..N]);
         first

@@ -41,7 +41,7 @@ impl Modules {
             cfipack_module {
                 start: range.start,
                 end: range.end,
-                bias: image.map_or(0, |image| image.bias),
+                bias: tables.bias(image),
                 table: table.unwrap_or(null()),
                 index: null(),
                 starts: null(),

@@ -100,8 +100,7 @@ fn program(random: &mut Random, arch: Arch) -> Vec<u8> {
     bytes
 }
 
-/// The longest FREs, each from two bytes of instructions. A batch of such functions has no room for all of
-/// them.
+/// The longest FREs, each from two bytes of instructions.
 fn large_program(random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::from(*b"\x0e\x80\x04\x9d\x02\x9e\x01\x04\0\0\x02\0");
     (0..random.byte(230, 249)).for_each(|_| bytes.extend([0x40 | random.byte(1, 4), 0x2d, 0x41, 0x2d]));
@@ -224,10 +223,10 @@ fn check(section: &Section<'_>, options: Options, context: &str) {
     let single =
         outcome(arch, options, |builder, omitted| each(section, omitted, |function| builder.push(function)));
     assert!(single == general, "{context}: one by one");
-    let batches = outcome(arch, options, |builder, omitted| {
+    let together = outcome(arch, options, |builder, omitted| {
         builder.push_all(crate::cfi::Functions::new(section), |left| omitted.push(left))
     });
-    assert!(batches == general, "{context}: in batches");
+    assert!(together == general, "{context}: all together");
     #[cfg(feature = "std")]
     for threads in [2, 5] {
         use cfipack_format::pool::Threads;
