@@ -8,7 +8,7 @@
 # (Linux Standard Base, Core, "Exception Frame Header").
 #
 # What follows: -mcmodel=large makes code that may lie anywhere, with FDEs that reach it, and only the index does not. Unwinders search
-# the index alone, so the code is as without unwind information.
+# the index alone, so for them this code has no unwind information.
 #
 # Needs: x86-64 Linux, g++, GNU ld, gold, readelf, apt-get with the package lists of Debian 12, dpkg-deb. About 70 MB are downloaded.
 set -euo pipefail

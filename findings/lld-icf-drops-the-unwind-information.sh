@@ -5,7 +5,7 @@
 #
 # Expected: functions with different unwind information stay two functions, as in gold, mold and ld64.lld with --icf. "safe" promises that
 # the program does not notice (ld.lld's manual: "Enable safe identical code folding"). `.eh_frame` is a part of what a function does
-# when an exception passes (System V ABI for x86-64, 6.2), and code that is compiled without tables is found by its absence.
+# when an exception passes (System V ABI for x86-64, 6.2), and an unwinder knows code without tables only by the missing FDE.
 #
 # What follows: C that is compiled with -fno-asynchronous-unwind-tables, as in many small libraries, takes exceptions away from C++
 # in the same program if a function is the same by chance. Profilers lose the frame too.

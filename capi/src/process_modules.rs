@@ -126,6 +126,9 @@ pub unsafe extern "C" fn cfipack_process_modules_refresh(
     refreshed: *mut cfipack_refreshed,
 ) -> cfipack_status {
     call(|| {
+        // A call that fails must not refresh, so check the pointer first.
+        // SAFETY: promised by the caller.
+        unsafe { write_optional(refreshed, cfipack_refreshed::default())? };
         // SAFETY: promised by the caller.
         let found = unsafe { handle::get(modules) }?.refresh().map_err(|_| Refused)?;
         let found = cfipack_refreshed {

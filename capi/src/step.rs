@@ -118,7 +118,7 @@ pub unsafe extern "C" fn cfipack_step(
     result.err().unwrap_or(cfipack_status::Ok)
 }
 
-/// Steps as [`any_step`] does, in a third of the time, by the rows of almost all PCs: the CFA counts from the stack pointer
+/// Steps as [`any_step`] does, in less than half of the instructions, by the rows of almost all PCs: the CFA counts from the stack pointer
 /// or the frame pointer, and a single piece of memory has the other values. Returns `None` for other steps and for steps
 /// that fail, because [`any_step`] finds the reason. `arch` has a stack pointer that is equal to the CFA.
 ///

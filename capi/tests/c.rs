@@ -271,9 +271,10 @@ fn walks_go_through_functions_beside_the_entry() {
     need(&C[..1]);
     let entry = ["-nostartfiles", "-no-pie", "-fno-toplevel-reorder", "-Wl,-e,program_entry"];
     let sources = ["tests/c/entry.c", "examples/profiler.c"];
-    for through in ["-DTHROUGH=0", "-DTHROUGH=1"] {
-        let program = directory.join(&through[2..]);
-        let options = [&["-std=c99", through], &entry[..]].concat();
+    for defines in [["-DTHROUGH=0", "-DEARLY=0"], ["-DTHROUGH=0", "-DEARLY=1"], ["-DTHROUGH=1", "-DEARLY=0"]]
+    {
+        let program = directory.join(&defines.concat()[2..]);
+        let options = [&["-std=c99"], &defines[..], &entry[..]].concat();
         compile(C[0], &options, &sources, &program, &with_static(&library));
         // Without variables, the kernel's array is close to the stack's start.
         run(Command::new(&program).env_clear());

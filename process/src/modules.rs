@@ -125,7 +125,7 @@ struct Writer {
 impl ProcessModules {
     /// Finds the files that are loaded now.
     pub fn new(options: Options) -> Self {
-        let nothing = Snapshot { generation: Generation::NONE, code: Vec::new(), start: 0 };
+        let nothing = Snapshot { generation: Generation::NONE, code: Vec::new(), start: None };
         let (current, slots) = Slots::new(nothing);
         let writer = Mutex::new(Writer { slots, changes: None });
         let modules = Self { current, writer, options, memory: Arc::default(), process: loader::process() };
@@ -190,10 +190,12 @@ impl ProcessModules {
             ControlFlow::Continue(())
         });
         if is_same {
-            return None;
+            let start = if before.start.is_none() { start::first_return_address(before) } else { None };
+            let (generation, code) = (Generation::new(), before.code.clone());
+            return start.map(|_| (Snapshot { generation, code, start }, false));
         }
         code.sort_unstable_by_key(|(range, _)| range.start);
-        let mut next = Snapshot { generation: Generation::new(), code, start: 0 };
+        let mut next = Snapshot { generation: Generation::new(), code, start: None };
         next.start = start::first_return_address(&next);
         Some((next, has_unloaded))
     }

@@ -42,8 +42,9 @@ pub(crate) struct Snapshot {
     pub(crate) generation: Generation,
     /// The ranges of code in ascending order, each with its file.
     pub(crate) code: Vec<(Range<u64>, Arc<File>)>,
-    /// The return address into the code where the first thread started, or 0 if it is unknown or a table has a row there.
-    pub(crate) start: u64,
+    /// The return address into the code where the first thread started, or 0 if a table has a row there. `None` as long as
+    /// it is not found: constructors of libraries run before the program starts.
+    pub(crate) start: Option<u64>,
 }
 
 impl Snapshot {
@@ -97,7 +98,7 @@ impl AddressSpace for CurrentModules<'_> {
 
     #[inline]
     fn is_start(&self, frame: &StackFrame) -> bool {
-        !frame.is_exact && frame.pc.0 == self.0.start
+        !frame.is_exact && Some(frame.pc.0) == self.0.start
     }
 
     #[inline]

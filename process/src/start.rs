@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 
-use crate::ARCH;
 use crate::space::{Contents, Snapshot};
+use crate::{ARCH, loader};
 
 /// How many words of the first thread's stack are searched for its first return address, below and above the place where
 /// the kernel started the stack. If the dynamic loader runs as a command, the program starts above this place.
@@ -17,34 +18,38 @@ const WORDS_ABOVE: usize = 32;
 /// The bits of an AArch64 address that are no signature, as a walk takes them by default.
 const ADDRESS_BITS: u32 = 48;
 
-/// Returns the first return address on the first thread's stack, or 0 if none is found. The address leads to the code
-/// where the thread started: a caller of this code would have put another return address before it. If a table has a row
-/// for the address, the result is 0, because then the row ends the stack.
-pub(crate) fn first_return_address(snapshot: &Snapshot) -> u64 {
-    // Seccomp filters may forbid the system call by which walks read code, but hardly a file.
-    let Ok(memory) = File::open("/proc/self/mem") else { return 0 };
-    let read = |from, out: &mut [u8]| memory.read_exact_at(out, from).is_ok();
+/// Returns the first return address on the first thread's stack that leads into the program's own file, or `None` if there
+/// is none yet. The address leads to the code where the thread started: a caller of this code would have put another
+/// return address before it. If a table has a row for the address, the result is 0, because then the row ends the stack.
+pub(crate) fn first_return_address(snapshot: &Snapshot) -> Option<u64> {
+    // SAFETY: no conditions.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
+    let (_, program) = snapshot.find(entry)?;
+    // A process that changed its user cannot open its memory. A seccomp filter may forbid the system call instead.
+    let memory = File::open("/proc/self/mem").ok();
+    let read = |from, out: &mut [u8]| match &memory {
+        Some(memory) => memory.read_exact_at(out, from).is_ok(),
+        None => loader::read(from, out),
+    };
     let mut words = [[0; size_of::<u64>()]; WORDS_BELOW + WORDS_ABOVE];
     let from = stack_start().saturating_sub((WORDS_BELOW * size_of::<u64>()).to_u64());
     if !read(from, words.as_flattened_mut()) {
-        return 0;
+        return None;
     }
     let mask = if ARCH.is_aarch64() { (1 << ADDRESS_BITS) - 1 } else { u64::MAX };
-    // The kernel's array above the place has the address of the entry, which no call returns to.
-    // SAFETY: no conditions.
-    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
     let mut addresses = words.iter().rev().map(|word| u64::from_ne_bytes(*word) & mask);
-    let found = addresses.find_map(|pc| {
-        let (_, file) = snapshot.find(pc.checked_sub(1)?)?;
-        (pc != entry && snapshot.follows_call(pc, read) != Some(false)).then_some((pc, file))
-    });
-    match found {
-        None => 0,
-        Some((pc, file)) => match &file.contents {
-            Contents::Made(table, _) if !matches!(table.lookup(Address(pc - 1)), Ok(None)) => 0,
-            _ => pc,
-        },
-    }
+    let pc = addresses.find(|&pc| {
+        let file = pc.checked_sub(1).and_then(|pc| snapshot.find(pc)).map(|(_, file)| file);
+        // The kernel's array above the place has the address of the entry, which no call returns to.
+        pc != entry
+            && file.is_some_and(|file| Arc::ptr_eq(file, program))
+            && snapshot.follows_call(pc, read) != Some(false)
+    })?;
+    let has_row = match &program.contents {
+        Contents::Made(table, _) => !matches!(table.lookup(Address(pc - 1)), Ok(None)),
+        _ => false,
+    };
+    Some(if has_row { 0 } else { pc })
 }
 
 /// Returns where the kernel started the first thread's stack, or 0 if the kernel does not say. proc(5) describes the field.

@@ -1,6 +1,7 @@
 /* The program's entry has no CFI, and functions with CFI follow it directly. Walks go through these functions to the
  * entry, as libgcc's backtraces do. If THROUGH is 1, another function without CFI is between them: walks end there, as
- * libgcc's do, and say that callers may be missing. */
+ * libgcc's do, and say that callers may be missing. If EARLY is 1, the tables are found for the first time before the
+ * program has started, as a preloaded library finds them. */
 #define _GNU_SOURCE
 #include "profiler.h"
 
@@ -41,6 +42,15 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     profiler_walk(context, &sample);
     num_theirs = backtrace(theirs, MOST);
 }
+
+#if EARLY
+static void find_early(void) {
+    profiler_find_tables();
+}
+
+/* The loader calls this function before it enters the program. */
+__attribute__((used, section(".preinit_array"))) static void (*const early)(void) = find_early;
+#endif
 
 static int run(int count, char **arguments, char **environment) {
     struct sigaction action;
