@@ -208,7 +208,6 @@ impl<'a> Records<'a> {
     }
 
     /// Returns the offset of the CIE of a plain FDE.
-    #[cold]
     pub(crate) fn cie_offset_of_plain(&self, fde: &PlainFde) -> SectionOffset {
         SectionOffset(self.cie_at(fde.at.0).unwrap_or_default())
     }

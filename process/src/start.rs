@@ -18,9 +18,9 @@ const WORDS_ABOVE: usize = 32;
 /// The bits of an AArch64 address that are no signature, as a walk takes them by default.
 const ADDRESS_BITS: u32 = 48;
 
-/// Returns the first return address on the first thread's stack that leads into the program's own file, or `None` if there
-/// is none yet. The address leads to the code where the thread started: a caller of this code would have put another
-/// return address before it. If a table has a row for the address, the result is 0, because then the row ends the stack.
+/// Returns the first return address on the first thread's stack, or `None` if it does not lead into the program's own file.
+/// The address leads to the code where the thread started: a caller of this code would have put another return address
+/// before it. If a table has a row for the address, the result is 0, because then the row ends the stack.
 pub(crate) fn first_return_address(snapshot: &Snapshot) -> Option<u64> {
     // SAFETY: no conditions.
     let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
@@ -38,13 +38,15 @@ pub(crate) fn first_return_address(snapshot: &Snapshot) -> Option<u64> {
     }
     let mask = if ARCH.is_aarch64() { (1 << ADDRESS_BITS) - 1 } else { u64::MAX };
     let mut addresses = words.iter().rev().map(|word| u64::from_ne_bytes(*word) & mask);
-    let pc = addresses.find(|&pc| {
-        let file = pc.checked_sub(1).and_then(|pc| snapshot.find(pc)).map(|(_, file)| file);
+    let (pc, file) = addresses.find_map(|pc| {
+        let (_, file) = snapshot.find(pc.checked_sub(1)?)?;
         // The kernel's array above the place has the address of the entry, which no call returns to.
-        pc != entry
-            && file.is_some_and(|file| Arc::ptr_eq(file, program))
-            && snapshot.follows_call(pc, read) != Some(false)
+        (pc != entry && snapshot.follows_call(pc, read) != Some(false)).then_some((pc, file))
     })?;
+    // The loader's frames are there before the program's, and may call constructors of the program.
+    if !Arc::ptr_eq(file, program) {
+        return None;
+    }
     let has_row = match &program.contents {
         Contents::Made(table, _) => !matches!(table.lookup(Address(pc - 1)), Ok(None)),
         _ => false,

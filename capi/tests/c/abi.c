@@ -269,7 +269,7 @@ SIZE(cfipack_note, 280);
 FIELD(cfipack_note, object, 0);
 FIELD(cfipack_note, key, 8);
 FIELD(cfipack_note, kind, 16);
-FIELD(cfipack_note, reserved, 20);
+FIELD(cfipack_note, is_damage, 20);
 FIELD(cfipack_note, message, 24);
 
 SIZE(cfipack_relocation, 32);

@@ -161,7 +161,7 @@ impl<'a> Memo<'a> {
     /// Returns the number of the pair for short instructions.
     #[inline(always)]
     fn short_slot(&self, [low, high]: [u64; 2], mark: Mark) -> usize {
-        folded_product(low ^ u64::from(mark.0) << 48, high).to_usize() & (self.short.len() - 1)
+        folded_product(low ^ u64::from(mark.0) << 48, high) as usize & (self.short.len() - 1)
     }
 
     /// Returns the number of the pair for longer instructions, and their mark. Returns `None` for instructions
@@ -175,7 +175,7 @@ impl<'a> Memo<'a> {
         };
         let hash = (hash ^ u64::from(mark)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mark = Mark(mark | (hash >> 48) as u16 & 0xf000);
-        let slot = (hash >> 20).to_usize() & (self.long.len() - 1);
+        let slot = (hash >> 20) as usize & (self.long.len() - 1);
         (bytes.len() <= Self::LONGEST).then_some((slot, mark))
     }
 

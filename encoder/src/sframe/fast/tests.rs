@@ -103,7 +103,7 @@ fn program(random: &mut Random, arch: Arch) -> Vec<u8> {
 /// The longest FREs, each from two bytes of instructions.
 fn large_program(random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::from(*b"\x0e\x80\x04\x9d\x02\x9e\x01\x04\0\0\x02\0");
-    (0..random.byte(230, 249)).for_each(|_| bytes.extend([0x40 | random.byte(1, 4), 0x2d, 0x41, 0x2d]));
+    (0..random.byte(120, 165)).for_each(|_| bytes.extend([0x40 | random.byte(1, 4), 0x2d, 0x41, 0x2d]));
     bytes
 }
 
@@ -337,7 +337,7 @@ fn every_way_gives_what_the_interpreter_makes_of_a_section() {
 fn blocks_at_the_end_of_the_room_for_all() {
     let mut bytes = eh_frame::CIE.to_vec();
     // The first function is alone, because of its CIE. Two functions are too long to be common.
-    let pushes = [1, 7000, 7000, 1300, 1300, 1300, 1300];
+    let pushes = [1, 7000, 7000, 220, 220, 220, 220];
     for (count, number) in pushes.into_iter().zip(0..) {
         let pushed = (0..count).flat_map(|push| [0x41, 0x0e, 1 + (push + number) as u8 % 100]);
         let instructions: Vec<u8> = pushed.chain([0; 8]).collect();
@@ -348,7 +348,7 @@ fn blocks_at_the_end_of_the_room_for_all() {
     builder.reserve(1, None);
     let blocks = &mut builder.draft.entries.blocks;
     blocks.bytes = vec![0; (1 << 32) + (1 << 16)];
-    blocks.end = blocks.front + u32::MAX.to_usize() - 66_000;
+    blocks.end = blocks.front + u32::MAX.to_usize() - 57_300;
     let mut omitted = Vec::new();
     builder.push_all(crate::cfi::Functions::new(&section), |left| omitted.push(left));
     assert!(builder.draft.entries.blocks.starts.is_sorted());

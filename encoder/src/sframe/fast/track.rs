@@ -131,7 +131,7 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
     /// could predict it.
     #[inline(always)]
     fn end_row(&mut self) {
-        let room = &mut self.room[self.place.0.to_usize() % BUFFER..][..BEYOND];
+        let room = &mut self.room[self.place.end() % BUFFER..][..BEYOND];
         room[..4].copy_from_slice(&(self.location as u32).to_le_bytes());
         room[WIDTH..WIDTH + 8].copy_from_slice(&self.fre.to_le_bytes());
         self.place.0 += hint::select_unpredictable(self.fre == self.last, 0, self.step);

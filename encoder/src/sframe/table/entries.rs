@@ -85,6 +85,8 @@ pub(crate) struct Entries<'a> {
     /// Shards that were absorbed. Their entries and blocks follow all that are here. Either this list or
     /// `pending` is empty.
     waiting: Vec<Entries<'a>>,
+    /// The number of their blocks, and of the bytes of these.
+    waiting_size: (usize, usize),
     /// True if there are such shards, or if blocks cannot be found before [`settle`](Self::settle).
     is_at_rest: bool,
     /// The last entries, which wait until their blocks are looked up together.
@@ -124,6 +126,7 @@ impl<'a> Entries<'a> {
             unread,
             have_addresses: None,
             waiting: Vec::new(),
+            waiting_size: (0, 0),
             is_at_rest: false,
             pending,
             pending_from,
@@ -144,10 +147,14 @@ impl<'a> Entries<'a> {
             (shard.num_fres, mem::take(&mut shard.omitted), shard.unread, shard.have_addresses)
         });
         let rest: Vec<_> = rest.collect();
-        let all = self.waiting.iter().chain(&shards).map(|shard| &shard.blocks);
-        let blocks = all.clone().map(Blocks::len).sum::<usize>() + self.blocks.len();
-        if self.blocks.has_room(all.map(Blocks::len_in_bytes).sum()) && u32::try_from(blocks).is_ok() {
+        let (mut blocks, mut len) = self.waiting_size;
+        for shard in &shards {
+            blocks += shard.blocks.len();
+            len += shard.blocks.len_in_bytes();
+        }
+        if self.blocks.has_room(len) && u32::try_from(blocks + self.blocks.len()).is_ok() {
             self.waiting.extend(shards);
+            self.waiting_size = (blocks, len);
             self.is_at_rest = true;
         } else {
             // There may be room, if the shards have blocks that are here already.
@@ -186,6 +193,7 @@ impl<'a> Entries<'a> {
         self.is_at_rest = false;
         if !self.waiting.is_empty() {
             let waiting = mem::take(&mut self.waiting);
+            self.waiting_size = (0, 0);
             // `absorb` has found room for all of them.
             let settled = self.combine(waiting, pool);
             debug_assert_eq!(settled, Ok(()), "room for all shards");

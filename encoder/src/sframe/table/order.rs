@@ -18,8 +18,9 @@ pub(crate) type Start = [u8; 8];
 /// such distances. FDEs with equal distances keep the order of their entries. `S` returns the start of the entry
 /// with a number.
 ///
-/// The functions of an image are spread about evenly. Most of the work is therefore done by putting them into
-/// buckets of a few functions. An FDE is written once, and then moves at most to a place nearby.
+/// One thread merges ascending runs of functions, if there are only a few runs. Otherwise the functions are put into
+/// buckets of a few functions, because the functions of an image are spread about evenly. An FDE is written once, and then
+/// moves at most to a place nearby.
 pub(crate) struct Order<'e, S> {
     entries: &'e [Entry],
     start: S,

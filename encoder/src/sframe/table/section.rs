@@ -183,7 +183,8 @@ impl<'a> Section<'a> {
         Ok(self.name(&clashes, address, &address_of))
     }
 
-    /// Returns the bytes that [`Self::write`] would write, without a second buffer for the rows.
+    /// Returns the bytes that [`Self::write`] would write, in the memory of the rows unless the section has rows of
+    /// shards.
     ///
     /// # Errors
     /// As for [`Self::write`], except for the length. It is also an error here if functions without addresses

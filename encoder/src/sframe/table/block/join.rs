@@ -81,10 +81,10 @@ impl<'a> Blocks<'a> {
         bytes: Vec<(usize, Pieces<'a>)>,
     ) {
         let count = others.iter().map(|blocks| blocks.len()).sum();
-        self.starts.reserve_exact(count);
+        self.starts.reserve(count);
         if let Some(index) = &mut self.index {
             index.end_lookups();
-            index.hashes.reserve_exact(count);
+            index.hashes.reserve(count);
         }
         for (blocks, (at, _)) in others.iter().zip(&bytes) {
             self.starts.extend(blocks.starts.iter().map(|start| *at as u32 + start));
