@@ -115,7 +115,7 @@ fn a_link_costs_a_small_multiple_of_its_output() {
         for (sections, layout, prefer, most_memory, most_on_threads) in [
             (Sections::Tables, Layout::Gnu, Prefer::TableOnly, 1.5, 1.5),
             (Sections::Both, Layout::Small, Prefer::Table, 1.6, 1.7),
-            (Sections::Cfi, Layout::Small, Prefer::Cfi, 2.3, 2.3),
+            (Sections::Cfi, Layout::Small, Prefer::Cfi, 2.5, 2.5),
         ] {
             let mut bytes = None;
             for threads in [1, 2, 4] {
