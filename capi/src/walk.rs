@@ -161,6 +161,12 @@ pub(crate) unsafe fn walk_in(
     if thread.address_bits != 0 {
         walk = walk.with_address_bits(thread.address_bits);
     }
+    // A call that fails must not write frames, so check the pointers first.
+    // SAFETY: promised by the caller.
+    unsafe {
+        write_optional(end, CFIPACK_END_NONE)?;
+        write(count, 0)?;
+    }
     let mut found = 0;
     for (out, frame) in out.iter_mut().zip(walk.by_ref()) {
         out.write(frame.into());

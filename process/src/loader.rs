@@ -120,7 +120,9 @@ pub(crate) fn read(address: u64, out: &mut [u8]) -> bool {
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        let copied = libc::process_vm_readv(process(), &raw const local, 1, &raw const remote, 1, 0);
+        // The process has no memory under its own number any more once its first thread has ended.
+        let thread = libc::syscall(libc::SYS_gettid) as c_int;
+        let copied = libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0);
         *errno = before;
         usize::try_from(copied) == Ok(out.len())
     }

@@ -1,5 +1,6 @@
 //! Finds functions of an unfinished builder by their keys.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use cfipack_format::Key;
@@ -11,34 +12,20 @@ use crate::sframe::table::entries::{Entries, Entry};
 use crate::sframe::table::read_back::read_back;
 use crate::sframe::table::section::Section;
 
-/// An index of entries by the keys of their functions. Most entries are sorted, and the newest entries are
-/// searched one after the other.
+/// An index of entries by the keys of their functions.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct ByKey {
-    /// Keys and the numbers of their entries, sorted.
-    sorted: Vec<(u64, u32)>,
-    /// The number of entries that `sorted` covers.
-    entries: usize,
+    /// The keys of the first entries, with the numbers of these entries.
+    numbers: BTreeSet<(u64, u32)>,
 }
-
-/// At most this many entries, plus a quarter of the sorted entries, are searched one after the other. Sorting
-/// is therefore rare.
-const FEW: usize = 64;
 
 impl ByKey {
     /// Returns the numbers of the entries that start functions with this key, ascending.
     fn find(&mut self, entries: &Entries<'_>, key: u64) -> Vec<usize> {
-        if entries.list.len() > self.entries + self.entries / 4 + FEW {
-            self.sorted.clear();
-            let keys = entries.list.iter().map(|entry| entry.start);
-            self.sorted.extend(keys.zip(0..));
-            self.sorted.sort_unstable();
-            self.entries = entries.list.len();
-        }
-        let first = self.sorted.partition_point(|&(other, _)| other < key);
-        let sorted = self.sorted[first..].iter().take_while(|&&(other, _)| other == key);
-        let last = (self.entries..entries.list.len()).filter(|&number| entries.list[number].start == key);
-        let found = sorted.map(|&(_, number)| number.to_usize()).chain(last);
+        let known = self.numbers.len();
+        let new = entries.list.get(known..).unwrap_or_default();
+        self.numbers.extend(new.iter().map(|entry| entry.start).zip(known as u32..));
+        let found = self.numbers.range((key, 0)..=(key, u32::MAX)).map(|&(_, number)| number.to_usize());
         found.filter(|number| entries.continued.binary_search(number).is_err()).collect()
     }
 }
