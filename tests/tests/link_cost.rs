@@ -113,9 +113,9 @@ fn a_link_costs_a_small_multiple_of_its_output() {
         let mut random = Random::new(7);
         let inputs: Vec<_> = (0..objects).map(|_| Input::new(&mut random, FUNCTIONS / objects)).collect();
         for (sections, layout, prefer, most_memory, most_on_threads) in [
-            (Sections::Tables, Layout::Gnu, Prefer::TableOnly, 1.5, 1.5),
-            (Sections::Both, Layout::Small, Prefer::Table, 1.6, 1.7),
-            (Sections::Cfi, Layout::Small, Prefer::Cfi, 2.5, 2.5),
+            (Sections::Tables, Layout::Gnu, Prefer::TableOnly, 1.45, 1.45),
+            (Sections::Both, Layout::Small, Prefer::Table, 1.55, 1.7),
+            (Sections::Cfi, Layout::Small, Prefer::Cfi, 2.3, 2.3),
         ] {
             let mut bytes = None;
             for threads in [1, 2, 4] {

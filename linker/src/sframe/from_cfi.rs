@@ -35,7 +35,9 @@ impl Records {
     pub(crate) fn estimate(&self) -> usize {
         let all = u128::from(self.counted.to_u64()) * u128::from(self.bytes.to_u64());
         // The result is at most the number of records that the bytes can hold.
-        (all / u128::from(self.sample.max(1).to_u64())) as usize
+        let estimate = (all / u128::from(self.sample.max(1).to_u64())) as usize;
+        // A list that is a little too short would be moved to twice its memory.
+        if self.sample < self.bytes { estimate + estimate / 16 } else { estimate }
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Blocks<'a> {
 pub(crate) const GROUP: usize = 16;
 
 /// The size of a typical block in bytes, for reserving memory.
-const TYPICAL_SIZE: usize = 24;
+const TYPICAL_SIZE: usize = 64;
 
 impl<'a> Blocks<'a> {
     pub(crate) fn new(options: Options, endian: Endian, seed: u64) -> Self {

@@ -3,6 +3,7 @@
 //! The functions of a link are such a mixture: for each alignment, and for cold functions, linkers and compilers keep
 //! the order of the input.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use cfipack_format::widen::ToUsize;
@@ -13,57 +14,50 @@ const MOST: usize = 8;
 /// Numbers, divided into sequences with ascending keys. Among equal keys, a smaller number is in an earlier
 /// sequence, or comes before in the same sequence.
 pub(crate) struct Chains {
-    chains: [Vec<u32>; MOST],
-    /// The least key and the greatest key, or `u64::MAX` and 0 without numbers.
-    pub(crate) least: u64,
-    pub(crate) greatest: u64,
+    /// The first number of each sequence.
+    firsts: Vec<u32>,
+    /// For each number, the next number of its sequence, or [`END`].
+    next: Vec<u32>,
 }
+
+/// No number follows.
+const END: u32 = u32::MAX;
 
 impl Chains {
     /// Divides the numbers below `count`. Returns `None` if there are too many sequences.
     pub(crate) fn new(count: usize, key: impl Fn(usize) -> u64) -> Option<Self> {
-        let (mut chains, mut last) = ([const { Vec::new() }; MOST], [0; MOST]);
-        chains[0].reserve_exact(count);
+        let (mut firsts, mut next) = (Vec::with_capacity(MOST), vec![END; count]);
+        let (mut last, mut ends) = ([0; MOST], [END; MOST]);
         for number in 0..count {
             let key = key(number);
             // The last keys descend, so this is the greatest last key that the number can follow.
             let chain = if last[0] <= key { 0 } else { last.iter().position(|&last| last <= key)? };
-            last[chain] = key;
-            chains[chain].push(number as u32);
+            match next.get_mut(ends[chain].to_usize()) {
+                Some(next) => *next = number as u32,
+                None => firsts.push(number as u32),
+            }
+            (last[chain], ends[chain]) = (key, number as u32);
         }
-        let firsts = chains.iter().filter_map(|chain| chain.first());
-        let least = firsts.map(|first| key(first.to_usize())).min().unwrap_or(u64::MAX);
-        Some(Self { chains, least, greatest: last[0] })
-    }
-
-    /// Returns whether all keys ascend.
-    pub(crate) fn is_single(&self) -> bool {
-        self.chains[1].is_empty()
+        Some(Self { firsts, next })
     }
 
     /// Calls `take` with each number, in the order of keys. Numbers with equal keys are in order.
     #[inline(always)]
     pub(crate) fn merge(&self, key: impl Fn(usize) -> u64, mut take: impl FnMut(usize)) {
-        let mut chains = Vec::with_capacity(MOST);
-        for chain in &self.chains {
-            if let [first, ..] = chain[..] {
-                chains.push((key(first.to_usize()), &chain[..]));
-            }
-        }
+        let mut chains: Vec<_> = self.firsts.iter().map(|&first| (key(first.to_usize()), first)).collect();
         while let Some((least, others)) = least_of(&chains) {
-            let (_, mut chain) = chains[least];
+            let mut number = chains[least].1.to_usize();
             loop {
-                let [number, rest @ ..] = chain else {
+                take(number);
+                let next = self.next[number];
+                if next == END {
                     chains.remove(least);
                     break;
-                };
-                take(number.to_usize());
-                chain = rest;
-                if let [next, ..] = chain
-                    && let next = key(next.to_usize())
-                    && others.is_some_and(|others| others <= next)
-                {
-                    chains[least] = (next, chain);
+                }
+                number = next.to_usize();
+                let key = key(number);
+                if others.is_some_and(|others| others <= key) {
+                    chains[least] = (key, next);
                     break;
                 }
             }

@@ -26,7 +26,7 @@ pub(crate) struct Order<'e, S> {
     start: S,
     section: Address,
     is_sorted: bool,
-    /// The entries' numbers, if there is a single part and they are a mixture of few sorted sequences.
+    /// The entries' numbers, if there is a single part, and they are a mixture of two or a few more sorted sequences.
     chains: Option<Chains>,
     /// The least key and the greatest key.
     least: u64,
@@ -63,13 +63,7 @@ struct Spread {
 impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
     pub(crate) fn new(pool: &dyn Pool, entries: &'e [Entry], start: S, section: Address) -> Self {
         let parts = parts_of(pool, entries.len());
-        if parts.len() < 2
-            && let Some(chains) = Chains::new(entries.len(), |number| key(section, start(number)))
-        {
-            let Chains { least, greatest, .. } = chains;
-            let (is_sorted, chains) = (chains.is_single(), Some(chains));
-            return Self { entries, start, section, is_sorted, chains, least, greatest, shift: 0 };
-        }
+        let is_single = parts.len() < 2;
         let spreads = map(pool, parts, |part| {
             let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
             for number in part {
@@ -86,7 +80,10 @@ impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
         let spread = greatest.saturating_sub(least);
         let bits = entries.len().to_u64().checked_ilog2().unwrap_or(0).min(MAX_BUCKET_BITS);
         let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(bits);
-        Self { entries, start, section, is_sorted, chains: None, least, greatest, shift }
+        let chains = (is_single && !is_sorted)
+            .then(|| Chains::new(entries.len(), |number| key(section, start(number))))
+            .flatten();
+        Self { entries, start, section, is_sorted, chains, least, greatest, shift }
     }
 
     /// Returns the distances of the first function and of the last function, or `None` without functions.
@@ -108,7 +105,7 @@ impl<'e, S: Fn(usize) -> u64 + Sync> Order<'e, S> {
         let key = |number| key(self.section, (self.start)(number));
         let fde = |number: usize| fde(&self.entries[number], distance(key(number)));
         let parts = parts_of(pool, out.len());
-        if let Some(chains) = self.chains.as_ref().filter(|_| !self.is_sorted) {
+        if let Some(chains) = &self.chains {
             let mut slots = out.iter_mut().enumerate();
             chains.merge(key, |number| {
                 if let Some((rank, slot)) = slots.next() {
