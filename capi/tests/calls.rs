@@ -37,7 +37,7 @@ fn text(message: &cfipack_message) -> String {
     message.text.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte as u8)).collect()
 }
 
-/// A region and a registry have the functions of an `.eh_frame`, or of none if one of them cannot be added.
+/// A region and a registry have all functions of an `.eh_frame`. If a function cannot be added, they have no function of it.
 #[test]
 fn a_region_takes_an_eh_frame() {
     // SAFETY: all pointers are valid for the calls.

@@ -1,4 +1,4 @@
-//! Asks LLVM's libunwind, whose `UnwindCursor` is compiled for this machine, what the tables of Mach-O images say.
+//! Looks functions up in the tables of Mach-O images by LLVM's libunwind: its `UnwindCursor` is compiled for this machine.
 //! `tests/libunwind/build` compiles the program, and `CFIPACK_LIBUNWIND` names it.
 
 use std::io::Write as _;

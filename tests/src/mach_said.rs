@@ -1,5 +1,5 @@
-//! Reads what Mach-O objects say about their functions, and compares it with what LLVM's libunwind finds in an image that a
-//! linker made of the objects.
+//! Reads the unwind information of functions from Mach-O objects, and compares it with the image of their link, as LLVM's
+//! libunwind reads this image.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;

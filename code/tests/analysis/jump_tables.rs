@@ -5,29 +5,35 @@ use cfipack_code::Doubt;
 use cfipack_format::Arch;
 
 /// `switch` as compilers write it: a compared index, a table of offsets from itself.
+const SWITCH: [u8; 28] = [
+    0x50, // 0: push rax
+    0x83, 0xff, 0x01, // 1: cmp edi, 1
+    0x77, 0x14, // 4: ja 0x1a
+    0x48, 0x8d, 0x15, 0xf3, 0x0f, 0, 0, // 6: lea rdx, [rip+0xff3]: 0x2000
+    0x48, 0x63, 0x04, 0xba, // d: movsxd rax, [rdx+4*rdi]
+    0x48, 0x01, 0xd0, // 11: add rax, rdx
+    0xff, 0xe0, // 14: jmp rax
+    0x58, // 16: pop rax
+    0xc3, // 17: ret
+    0x58, // 18: pop rax
+    0xc3, // 19: ret
+    0x58, // 1a: pop rax
+    0xc3, // 1b: ret
+];
+
+/// Returns the table of `SWITCH` that leads to some offsets in the code.
+fn table_of<const N: usize>(targets: [i64; N]) -> Table {
+    let entries = targets.map(|target| (START as i64 + target - 0x2000) as i32);
+    Table(0x2000, entries.iter().flat_map(|entry| entry.to_le_bytes()).collect())
+}
+
 #[test]
 fn jump_tables_are_read_up_to_the_compared_limit() {
-    let bytes = [
-        0x50, // 0: push rax
-        0x83, 0xff, 0x01, // 1: cmp edi, 1
-        0x77, 0x14, // 4: ja 0x1a
-        0x48, 0x8d, 0x15, 0xf3, 0x0f, 0, 0, // 6: lea rdx, [rip+0xff3]: 0x2000
-        0x48, 0x63, 0x04, 0xba, // d: movsxd rax, [rdx+4*rdi]
-        0x48, 0x01, 0xd0, // 11: add rax, rdx
-        0xff, 0xe0, // 14: jmp rax
-        0x58, // 16: pop rax
-        0xc3, // 17: ret
-        0x58, // 18: pop rax
-        0xc3, // 19: ret
-        0x58, // 1a: pop rax
-        0xc3, // 1b: ret
-    ];
-    let entries = [0x16_i64, 0x18, 0x15].map(|target| (0x1000 + target - 0x2000) as i32);
-    let table = Table(0x2000, entries.iter().flat_map(|entry| entry.to_le_bytes()).collect());
-    let (cfas, doubts) = followed(Arch::Amd64, &bytes, &table);
+    let table = table_of([0x16, 0x18, 0x15]);
+    let (cfas, doubts) = followed(Arch::Amd64, &SWITCH, &table);
     assert_eq!(cfas[7..], ["7+16", "7+8", "7+16", "7+8", "7+16", "7+8"]);
     assert_eq!(doubts, []);
-    let (_, doubts) = followed(Arch::Amd64, &bytes, &cfipack_code::NoMemory);
+    let (_, doubts) = followed(Arch::Amd64, &SWITCH, &cfipack_code::NoMemory);
     assert_eq!(doubts, [Doubt::IndirectJump, Doubt::NotReached]);
 }
 
@@ -68,22 +74,7 @@ fn a_bound_ends_where_another_index_may_be_used() {
 #[test]
 fn the_first_target_of_a_table_is_in_the_function() {
     let found = |targets: [i64; 2]| {
-        let bytes = [
-            0x50, // 0: push rax
-            0x83, 0xff, 0x01, // 1: cmp edi, 1
-            0x77, 0x10, // 4: ja 0x16
-            0x48, 0x8d, 0x15, 0xf3, 0x0f, 0, 0, // 6: lea rdx, [rip+0xff3]: 0x2000
-            0x48, 0x63, 0x04, 0xba, // d: movsxd rax, [rdx+4*rdi]
-            0x48, 0x01, 0xd0, // 11: add rax, rdx
-            0xff, 0xe0, // 14: jmp rax
-            0x58, // 16: pop rax
-            0xc3, // 17: ret
-            0x58, // 18: pop rax
-            0xc3, // 19: ret
-        ];
-        let entries = targets.map(|target| (START as i64 + target - 0x2000) as i32);
-        let table = Table(0x2000, entries.iter().flat_map(|entry| entry.to_le_bytes()).collect());
-        let (cfas, doubts) = followed(Arch::Amd64, &bytes, &table);
+        let (cfas, doubts) = followed(Arch::Amd64, &SWITCH, &table_of(targets));
         (cfas[9].clone(), doubts.contains(&Doubt::IndirectJump))
     };
     assert_eq!(found([0x18, 0x100]), ("7+16".to_string(), false));

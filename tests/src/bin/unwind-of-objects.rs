@@ -1,5 +1,5 @@
-//! Compares what LLVM's libunwind finds in the `__unwind_info` of an image with what the Mach-O objects say that a linker made the
-//! image of: the encoding, the FDE, the LSDA and the personality of each function.
+//! Compares the `__unwind_info` of an image, as LLVM's libunwind reads it, with the Mach-O objects of the link: the encoding, the
+//! FDE, the LSDA and the personality of each function.
 //!
 //! ```sh
 //! CFIPACK_LIBUNWIND=$(tests/libunwind/build) cargo run -p cfipack-tests --bin unwind-of-objects -- IMAGE OBJECT...
