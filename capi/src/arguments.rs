@@ -1,10 +1,13 @@
 //! Checks the arguments of a call: pointers may be null or misaligned, and lengths may be impossible.
 
+use core::ffi::c_char;
+use core::fmt;
 use core::mem::size_of;
 
 use cfipack_format::Arch;
 
-use crate::cfipack_status::{self, InvalidArgument};
+use crate::cfipack_status::{self, BufferSize, InvalidArgument};
+use crate::status::Text;
 
 /// x86-64, little endian.
 pub const CFIPACK_ARCH_AMD64: u32 = 1;
@@ -125,6 +128,29 @@ pub(crate) unsafe fn write_optional<T>(out: *mut T, value: T) -> Result<(), cfip
     }
     // SAFETY: the caller's promise.
     unsafe { write(out, value) }
+}
+
+/// Prints a text to `capacity` bytes at `text`, and writes the length of the whole text to `len`, which may be null. The
+/// pointers are checked before anything is printed.
+///
+/// # Safety
+/// The conditions of [`array_mut`] and [`write()`].
+pub(crate) unsafe fn write_text(
+    text: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    print: impl FnOnce(&mut Text<'_>) -> fmt::Result,
+) -> Result<(), cfipack_status> {
+    // SAFETY: the caller's promise.
+    unsafe { write_optional(len, 0) }?;
+    // SAFETY: the caller's promise.
+    let mut out = Text::new(unsafe { array_mut(text.cast::<u8>(), capacity) }?);
+    // `Text` counts the bytes that do not fit, and returns no errors.
+    let _ = print(&mut out);
+    let written = out.len;
+    // SAFETY: the caller's promise.
+    unsafe { write_optional(len, written) }?;
+    if written > capacity { Err(BufferSize) } else { Ok(()) }
 }
 
 /// Reads a field that holds true or false as a byte.

@@ -7,10 +7,10 @@ use cfipack_format::Address;
 use cfipack_format::sframe::FdeType;
 use cfipack_format::widen::ToUsize;
 
-use crate::arguments::{arch_number, array, array_mut, write};
+use crate::arguments::{arch_number, array, array_mut, write, write_text};
 use crate::cfipack_status::{self, BufferSize, InvalidArgument, Malformed, NotFound, Unsupported};
 use crate::in_place::{Memory, clear, get, put};
-use crate::status::{Described, Text, call, described};
+use crate::status::{Described, call, described};
 use crate::{cfipack_message, cfipack_row};
 
 /// A parsed `.sframe` table. It lives in memory of the caller, can be copied, and needs no release. The bytes of the
@@ -296,13 +296,10 @@ pub unsafe extern "C" fn cfipack_sframe_dump(
         }
         // SAFETY: promised by the caller.
         let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| InvalidArgument)?;
+        if len.is_null() {
+            return Err(InvalidArgument);
+        }
         // SAFETY: promised by the caller.
-        let mut out = Text::new(unsafe { array_mut(text.cast::<u8>(), capacity) }?);
-        // `Text` counts the bytes that do not fit, and returns no errors.
-        let _ = section.dump(&mut out, name);
-        let written = out.len;
-        // SAFETY: promised by the caller.
-        unsafe { write(len, written) }?;
-        if written > capacity { Err(BufferSize) } else { Ok(()) }
+        unsafe { write_text(text, capacity, len, |out| section.dump(out, name)) }
     })
 }

@@ -55,8 +55,8 @@ pub(crate) unsafe fn read<T: SizedOptions>(pointer: *const T) -> Result<T, Refus
     const { assert!(align_of::<T>() >= 4) };
     // SAFETY: the size is the first field, an aligned u32.
     let size = (unsafe { pointer.cast::<u32>().read() }).to_usize();
-    // Every version of a structure has only fields of at least four bytes, or bytes that fill four.
-    if !(4..=4096).contains(&size) || !size.is_multiple_of(4) {
+    // Every version of a structure has the same alignment. Half of a pointer would be another pointer.
+    if !(4..=4096).contains(&size) || !size.is_multiple_of(align_of::<T>()) {
         return Err(Refused::Size(size));
     }
     // SAFETY: readable for `size` bytes by the caller's promise.

@@ -8,10 +8,10 @@ use cfipack_format::ImageOffset;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::widen::ToUsize;
 
-use crate::arguments::{arch, array, array_mut, write};
-use crate::cfipack_status::{self, BufferSize, Malformed, NotFound, Unsupported};
+use crate::arguments::{arch, array, array_mut, write, write_text};
+use crate::cfipack_status::{self, BufferSize, InvalidArgument, Malformed, NotFound, Unsupported};
 use crate::in_place::{Memory, clear, get, put};
-use crate::status::{Described, Text, call, described};
+use crate::status::{Described, call, described};
 use crate::{cfipack_message, cfipack_row};
 
 /// A parsed `__unwind_info` table. It lives in memory of the caller, can be copied, and needs no release. The bytes
@@ -212,13 +212,10 @@ pub unsafe extern "C" fn cfipack_unwind_info_dump(
     call(|| {
         // SAFETY: promised by the caller.
         let section = unsafe { get(table) }?;
+        if len.is_null() {
+            return Err(InvalidArgument);
+        }
         // SAFETY: promised by the caller.
-        let mut out = Text::new(unsafe { array_mut(text.cast::<u8>(), capacity) }?);
-        // `Text` counts the bytes that do not fit, and returns no errors.
-        let _ = section.dump(&mut out);
-        let written = out.len;
-        // SAFETY: promised by the caller.
-        unsafe { write(len, written) }?;
-        if written > capacity { Err(BufferSize) } else { Ok(()) }
+        unsafe { write_text(text, capacity, len, |out| section.dump(out).map(|_| ())) }
     })
 }

@@ -8,10 +8,10 @@ use cfipack_format::Address;
 use cfipack_format::widen::ToUsize;
 use cfipack_roundtrip::{Options, Report, Table, verify_on};
 
-use crate::arguments::{array, array_mut, write, write_optional};
+use crate::arguments::{array, write, write_text};
 use crate::cfi_section::{cfi_sections, cfipack_cfi_sections};
 use crate::cfipack_message;
-use crate::cfipack_status::{self, BufferSize};
+use crate::cfipack_status;
 use crate::handle::{self, Failure, Opaque};
 use crate::pool::{Workers, cfipack_pool};
 use crate::status::{Text, call};
@@ -135,14 +135,9 @@ pub unsafe extern "C" fn cfipack_report_text(
 ) -> cfipack_status {
     call(|| {
         // SAFETY: promised by the caller.
-        let (report, out) = unsafe { (handle::get(report)?, array_mut(text.cast::<u8>(), capacity)?) };
-        let mut out = Text::new(out);
-        // `Text` counts the bytes that do not fit, and returns no errors.
-        let _ = lines(report, &mut out);
-        let written = out.len;
+        let report = unsafe { handle::get(report) }?;
         // SAFETY: promised by the caller.
-        unsafe { write_optional(len, written) }?;
-        if written > capacity { Err(BufferSize) } else { Ok(()) }
+        unsafe { write_text(text, capacity, len, |out| lines(report, out)) }
     })
 }
 

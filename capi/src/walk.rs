@@ -164,8 +164,8 @@ pub(crate) unsafe fn walk_in(
     // A call that fails must not write frames, so check the pointers first.
     // SAFETY: promised by the caller.
     unsafe {
-        write_optional(end, CFIPACK_END_NONE)?;
         write(count, 0)?;
+        write_optional(end, CFIPACK_END_NONE)?;
     }
     let mut found = 0;
     for (out, frame) in out.iter_mut().zip(walk.by_ref()) {

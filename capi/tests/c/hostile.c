@@ -2,6 +2,7 @@
  * Each call must only return a status. Run under AddressSanitizer and valgrind. */
 #include "cfipack.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,9 @@ static struct cfipack_registry *used;
     } while (0)
 
 #define HUGE_LENGTH ((size_t)-1)
+
+/* A pointer to `type` in an array, at an odd address. */
+#define MISALIGNED(type, array) ((type *)(void *)((char *)(array) + (((uintptr_t)(array) & 1) == 0)))
 
 static const struct cfipack_pool no_size, two = {sizeof two, 0, 2, NULL, NULL}, many = {sizeof many, 0, 0xffffffff, NULL, NULL};
 
@@ -105,10 +109,19 @@ static void walking(void) {
     REFUSED(cfipack_walk(&space, &thread, NULL, 4, &count, &end));
     REFUSED(cfipack_walk(&space, &thread, frames, HUGE_LENGTH, &count, &end));
     REFUSED(cfipack_walk(&space, &thread, frames, 4, NULL, &end));
+    /* A refused call writes neither frames nor how the walk ended. */
+    memset(frames, 0x77, sizeof frames);
+    end = 77;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, MISALIGNED(size_t, places), &end));
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, MISALIGNED(uint32_t, places)));
+    failures += frames[0].found_by != 0x77 || end != 77;
     thread.num_memory = HUGE_LENGTH;
     REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
     thread.num_memory = 1;
     thread.size = 1;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    /* A size that ends in the middle of the pointer `registers`. */
+    thread.size = (uint32_t)offsetof(struct cfipack_thread, registers) + 4;
     REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
     thread.size = sizeof thread;
     thread.no_frame_pointers = 2;
@@ -255,6 +268,11 @@ static void reading(void) {
     REFUSED(cfipack_sframe_dump(&table, "\xff", text, sizeof text, &count));
     REFUSED(cfipack_sframe_dump(&table, ".sframe", text, 3, &count));
     DONE(cfipack_sframe_dump(&table, ".sframe", text, sizeof text, &count));
+    /* A refused call prints nothing. */
+    text[0] = 'x';
+    REFUSED(cfipack_sframe_dump(&table, ".sframe", text, sizeof text, NULL));
+    REFUSED(cfipack_sframe_dump(&table, ".sframe", text, sizeof text, MISALIGNED(size_t, words)));
+    failures += text[0] != 'x';
     REFUSED(cfipack_sframe_index_words(NULL, &count));
     DONE(cfipack_sframe_index_words(&table, &count));
     REFUSED(cfipack_sframe_index_build(&index, &table, words, 1));
