@@ -2,7 +2,7 @@
 
 use core::ffi::c_char;
 use core::fmt;
-use core::mem::size_of;
+use core::mem::{MaybeUninit, size_of};
 
 use cfipack_format::Arch;
 
@@ -128,6 +128,28 @@ pub(crate) unsafe fn write_optional<T>(out: *mut T, value: T) -> Result<(), cfip
     }
     // SAFETY: the caller's promise.
     unsafe { write(out, value) }
+}
+
+/// Writes the first `capacity` values to `out`, whose memory need not be initialised, and the number of all values
+/// to `count`. Returns `BufferSize` if there are more values than `capacity`. The pointers are checked before anything is written.
+///
+/// # Safety
+/// The conditions of [`array_mut`] and [`write()`].
+pub(crate) unsafe fn write_list<T>(
+    out: *mut T,
+    capacity: usize,
+    count: *mut usize,
+    len: usize,
+    values: impl Iterator<Item = Result<T, cfipack_status>>,
+) -> Result<(), cfipack_status> {
+    // SAFETY: the caller's promise.
+    let out = unsafe { array_mut(out.cast::<MaybeUninit<T>>(), capacity) }?;
+    // SAFETY: the caller's promise.
+    unsafe { write(count, len) }?;
+    for (value, out) in values.zip(out) {
+        out.write(value?);
+    }
+    if len > capacity { Err(BufferSize) } else { Ok(()) }
 }
 
 /// Prints a text to `capacity` bytes at `text`, and writes the length of the whole text to `len`, which may be null. The

@@ -8,7 +8,7 @@ use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Key};
 use cfipack_linker::sframe::{Relocation, Section};
 
-use crate::arguments::{array, array_mut, write};
+use crate::arguments::{array, array_mut, write, write_list};
 use crate::cfipack_status::{self, BufferSize, InvalidArgument, Write};
 use crate::handle::{self, Failure, Opaque};
 use crate::pool::{Workers, cfipack_pool};
@@ -159,14 +159,9 @@ pub unsafe extern "C" fn cfipack_section_get_omitted(
     call(|| {
         // SAFETY: promised by the caller.
         let omitted = unsafe { handle::get(section) }?.section.omitted();
+        let values = omitted.iter().map(|unsupported| Ok(unsupported.function.0));
         // SAFETY: promised by the caller.
-        let out = unsafe { array_mut(keys.cast::<core::mem::MaybeUninit<u64>>(), capacity) }?;
-        // SAFETY: promised by the caller.
-        unsafe { write(count, omitted.len()) }?;
-        for (unsupported, out) in omitted.iter().zip(out) {
-            out.write(unsupported.function.0);
-        }
-        if omitted.len() > capacity { Err(BufferSize) } else { Ok(()) }
+        unsafe { write_list(keys, capacity, count, omitted.len(), values) }
     })
 }
 
@@ -230,14 +225,11 @@ pub unsafe extern "C" fn cfipack_section_get_conflicts(
     call(|| {
         // SAFETY: promised by the caller.
         let conflicts = &unsafe { handle::get(section) }?.conflicts;
+        let values = conflicts
+            .iter()
+            .map(|Conflict { function, other, .. }| Ok(cfipack_conflict { key: function.0, other: other.0 }));
         // SAFETY: promised by the caller.
-        let out = unsafe { array_mut(out.cast::<core::mem::MaybeUninit<cfipack_conflict>>(), capacity) }?;
-        // SAFETY: promised by the caller.
-        unsafe { write(count, conflicts.len()) }?;
-        for (Conflict { function, other, .. }, out) in conflicts.iter().zip(out) {
-            out.write(cfipack_conflict { key: function.0, other: other.0 });
-        }
-        if conflicts.len() > capacity { Err(BufferSize) } else { Ok(()) }
+        unsafe { write_list(out, capacity, count, conflicts.len(), values) }
     })
 }
 
@@ -303,21 +295,13 @@ pub unsafe extern "C" fn cfipack_section_get_relocations(
     call(|| {
         // SAFETY: promised by the caller.
         let section = &unsafe { handle::get(section) }?.section;
-        // SAFETY: promised by the caller.
-        let out = unsafe { array_mut(out.cast::<core::mem::MaybeUninit<cfipack_relocation>>(), capacity) }?;
-        // SAFETY: promised by the caller.
-        unsafe { write(count, section.num_fdes()) }?;
-        for (Relocation { offset, kind, function, addend, .. }, out) in section.relocations().zip(out) {
+        let values = section.relocations().map(|Relocation { offset, kind, function, addend, .. }| {
             let elf_type = kind.elf_type(section.arch()).map_or(0, |relocation| relocation.number);
-            out.write(cfipack_relocation {
-                offset: offset.0.to_u64(),
-                key: function.0,
-                addend,
-                elf_type,
-                reserved: 0,
-            });
-        }
-        if section.num_fdes() > capacity { Err(BufferSize) } else { Ok(()) }
+            let (offset, key) = (offset.0.to_u64(), function.0);
+            Ok(cfipack_relocation { offset, key, addend, elf_type, reserved: 0 })
+        });
+        // SAFETY: promised by the caller.
+        unsafe { write_list(out, capacity, count, section.num_fdes(), values) }
     })
 }
 

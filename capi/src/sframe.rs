@@ -7,8 +7,8 @@ use cfipack_format::Address;
 use cfipack_format::sframe::FdeType;
 use cfipack_format::widen::ToUsize;
 
-use crate::arguments::{arch_number, array, array_mut, write, write_text};
-use crate::cfipack_status::{self, BufferSize, InvalidArgument, Malformed, NotFound, Unsupported};
+use crate::arguments::{arch_number, array, write, write_list, write_text};
+use crate::cfipack_status::{self, InvalidArgument, Malformed, NotFound, Unsupported};
 use crate::in_place::{Memory, clear, get, put};
 use crate::status::{Described, call, described};
 use crate::{cfipack_message, cfipack_row};
@@ -261,14 +261,11 @@ pub unsafe extern "C" fn cfipack_sframe_get_rows(
     call(|| {
         // SAFETY: promised by the caller.
         let function = function(unsafe { get(table) }?, index)?;
+        let values = function
+            .rows()
+            .map(|row| Ok(cfipack_row::new(&row.map_err(malformed)?, function.is_signal_frame())));
         // SAFETY: promised by the caller.
-        let out = unsafe { array_mut(rows.cast::<core::mem::MaybeUninit<cfipack_row>>(), capacity) }?;
-        // SAFETY: promised by the caller.
-        unsafe { write(count, function.num_fres().to_usize()) }?;
-        for (row, out) in function.rows().zip(out) {
-            out.write(cfipack_row::new(&row.map_err(malformed)?, function.is_signal_frame()));
-        }
-        if function.num_fres().to_usize() > capacity { Err(BufferSize) } else { Ok(()) }
+        unsafe { write_list(rows, capacity, count, function.num_fres().to_usize(), values) }
     })
 }
 

@@ -8,8 +8,8 @@ use cfipack_format::ImageOffset;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::widen::ToUsize;
 
-use crate::arguments::{arch, array, array_mut, write, write_text};
-use crate::cfipack_status::{self, BufferSize, InvalidArgument, Malformed, NotFound, Unsupported};
+use crate::arguments::{arch, array, write, write_list, write_text};
+use crate::cfipack_status::{self, InvalidArgument, Malformed, NotFound, Unsupported};
 use crate::in_place::{Memory, clear, get, put};
 use crate::status::{Described, call, described};
 use crate::{cfipack_message, cfipack_row};
@@ -153,17 +153,12 @@ pub unsafe extern "C" fn cfipack_unwind_info_get_entries(
         // SAFETY: promised by the caller.
         let section = unsafe { get(table) }?;
         let page = section.page(page).ok_or(NotFound)?.map_err(malformed)?;
-        // SAFETY: promised by the caller.
-        let out = unsafe {
-            array_mut(entries.cast::<core::mem::MaybeUninit<cfipack_unwind_info_entry>>(), capacity)
-        }?;
-        // SAFETY: promised by the caller.
-        unsafe { write(count, page.len()) }?;
-        for (number, out) in (0..page.len()).zip(out) {
+        let values = (0..page.len()).map(|number| {
             let found = page.entry(number).ok_or(NotFound)?.map_err(malformed)?;
-            out.write(entry(section, &found)?);
-        }
-        if page.len() > capacity { Err(BufferSize) } else { Ok(()) }
+            entry(section, &found)
+        });
+        // SAFETY: promised by the caller.
+        unsafe { write_list(entries, capacity, count, page.len(), values) }
     })
 }
 

@@ -7,7 +7,7 @@ use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{ImageOffset, Key, LsdaKey, PersonalityKey};
 use cfipack_linker::unwind_info::{Addresses, Fde, Plan, Section, Warning};
 
-use crate::arguments::{array, array_mut, reference, write};
+use crate::arguments::{array, array_mut, reference, write, write_list};
 use crate::cfipack_message;
 use crate::cfipack_status::{self, BufferSize, NotFound, Write};
 use crate::handle::{self, Failure, Opaque};
@@ -61,14 +61,9 @@ pub unsafe extern "C" fn cfipack_unwind_section_get_personalities(
     call(|| {
         // SAFETY: promised by the caller.
         let personalities = &unsafe { handle::get(section) }?.personalities;
+        let values = personalities.iter().map(|key| Ok(key.0));
         // SAFETY: promised by the caller.
-        let out = unsafe { array_mut(keys.cast::<core::mem::MaybeUninit<u64>>(), capacity) }?;
-        // SAFETY: promised by the caller.
-        unsafe { write(count, personalities.len()) }?;
-        for (key, out) in personalities.iter().zip(out) {
-            out.write(key.0);
-        }
-        if personalities.len() > capacity { Err(BufferSize) } else { Ok(()) }
+        unsafe { write_list(keys, capacity, count, personalities.len(), values) }
     })
 }
 
@@ -102,15 +97,12 @@ pub unsafe extern "C" fn cfipack_unwind_section_get_fdes(
     call(|| {
         // SAFETY: promised by the caller.
         let unplaced = unsafe { handle::get(section) }?;
-        // SAFETY: promised by the caller.
-        let out = unsafe { array_mut(out.cast::<core::mem::MaybeUninit<cfipack_fde>>(), capacity) }?;
-        // SAFETY: promised by the caller.
-        unsafe { write(count, unplaced.fdes.len()) }?;
-        for ((function, fde), out) in unplaced.section.fdes().zip(out) {
+        let values = unplaced.section.fdes().map(|(function, fde)| {
             let (object, offset) = (fde.object, fde.offset.0.to_u64());
-            out.write(cfipack_fde { function: function.0, offset, object, reserved: 0 });
-        }
-        if unplaced.fdes.len() > capacity { Err(BufferSize) } else { Ok(()) }
+            Ok(cfipack_fde { function: function.0, offset, object, reserved: 0 })
+        });
+        // SAFETY: promised by the caller.
+        unsafe { write_list(out, capacity, count, unplaced.fdes.len(), values) }
     })
 }
 
