@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::widen::ToU64;
-use cfipack_format::{Arch, Reason, Register, Unsupported};
+use cfipack_format::{Reason, Unsupported};
 
 use crate::Directives;
-use crate::cfi::write::leb128;
+use crate::cfi::write::InstructionWriter;
 use crate::cfi::{Function, Instruction, Instructions};
+use crate::instructions::at_entry;
 
 impl Directives {
     /// Returns the directives for a function's call frame information: the instructions of its CIE, followed by
@@ -23,7 +23,7 @@ impl Directives {
         let cie: Result<Vec<_>, _> = Instructions::new(function, function.cie.instructions).collect();
         let cie = cie.map_err(refused(0))?;
         let cie: Vec<_> = cie.into_iter().filter(|instruction| *instruction != Instruction::Nop).collect();
-        let entry = at_entry(arch);
+        let entry: Vec<_> = at_entry(arch).collect();
         let (is_simple, cie) = match cie.strip_prefix(&entry[..]) {
             Some(rest) => (false, rest),
             None => (true, &cie[..]),
@@ -79,45 +79,18 @@ impl Directives {
             Instruction::NegateRaState if self.arch().is_aarch64() => self.negate_ra_state(),
             Instruction::NegateRaState => self.window_save(),
             Instruction::SetRaState(state, signing) => self.set_ra_state(state, signing),
-            Instruction::ArgsSize(size) => self.escape_block(0x2e, None, Some(size), None),
-            Instruction::DefCfaExpression(block) => self.escape_block(0x0f, None, None, Some(block)),
-            Instruction::Expression(register, block) => {
-                self.escape_block(0x10, Some(register), None, Some(block))
-            }
-            Instruction::ValExpression(register, block) => {
-                self.escape_block(0x16, Some(register), None, Some(block))
+            Instruction::ArgsSize(_)
+            | Instruction::DefCfaExpression(_)
+            | Instruction::Expression(..)
+            | Instruction::ValExpression(..) => {
+                let mut writer = InstructionWriter::new(self.arch(), 1, 1);
+                // These instructions have no factor, so the writer accepts all of them.
+                writer.put(instruction).map_err(|_| Reason::CieInstruction)?;
+                self.escape(writer.as_bytes())
             }
             // A CIE has no locations.
             Instruction::Advance(_) | Instruction::SetLocation(_) => return Err(Reason::CieInstruction),
         };
         Ok(())
     }
-
-    fn escape_block(
-        &mut self,
-        opcode: u8,
-        register: Option<Register>,
-        number: Option<u64>,
-        block: Option<&[u8]>,
-    ) -> &mut Self {
-        let mut bytes = Vec::from([opcode]);
-        for number in [register.map(|register| register.0.into()), number].into_iter().flatten() {
-            leb128::unsigned(&mut bytes, number);
-        }
-        if let Some(block) = block {
-            leb128::unsigned(&mut bytes, block.len().to_u64());
-            bytes.extend_from_slice(block);
-        }
-        self.escape(&bytes)
-    }
-}
-
-/// Returns the instructions of the CIE that an assembler writes for the architecture.
-fn at_entry(arch: Arch) -> Vec<Instruction<'static>> {
-    let offset = arch.cfa_offset_at_entry();
-    let mut instructions = Vec::from([Instruction::DefCfa(arch.stack_pointer(), offset)]);
-    if arch.pushed_by_call() != 0 {
-        instructions.push(Instruction::Offset(arch.return_address(), -offset));
-    }
-    instructions
 }

@@ -97,7 +97,7 @@ fn put_all(
 ) -> Result<(usize, usize), Error> {
     let mut tracked = 0;
     if !directives.is_simple {
-        at_entry(directives.arch, writer)?;
+        at_entry(directives.arch).try_for_each(|instruction| writer.put(instruction))?;
         tracked = directives.arch.cfa_offset_at_entry();
     }
     let entry_end = writer.as_bytes().len();
@@ -171,13 +171,12 @@ fn register_of(directives: &Directives, directive: &Directive) -> Option<Registe
     }
 }
 
-/// Writes the rules at a function's entry: the CFA and, on x86, where the return address is.
-fn at_entry(arch: Arch, writer: &mut InstructionWriter) -> Result<(), Error> {
-    writer.put(Instruction::DefCfa(arch.stack_pointer(), arch.cfa_offset_at_entry()))?;
-    if arch.pushed_by_call() != 0 {
-        writer.put(Instruction::Offset(arch.return_address(), -arch.cfa_offset_at_entry()))?;
-    }
-    Ok(())
+/// Returns the instructions that give the rules at a function's entry: the CFA and, on x86, where the return address is.
+pub(crate) fn at_entry(arch: Arch) -> impl Iterator<Item = Instruction<'static>> {
+    let offset = arch.cfa_offset_at_entry();
+    let is_pushed = arch.pushed_by_call() != 0;
+    let return_address = is_pushed.then(|| Instruction::Offset(arch.return_address(), -offset));
+    [Instruction::DefCfa(arch.stack_pointer(), offset)].into_iter().chain(return_address)
 }
 
 /// Returns whether a directive becomes a different instruction, arbitrary bytes, or no instruction.

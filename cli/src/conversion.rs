@@ -14,7 +14,6 @@ use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Key};
-
 use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::stats;
 
@@ -310,10 +309,8 @@ impl Conversion {
         if options.keeps_old_rows() {
             kept = Kept::push(file, sections, !options.synthesize, &mut builder)?;
         }
-        let mut synthesized = None;
-        if options.synthesize {
-            synthesized = Some(Synthesized::push(file, sections, &kept, &mut builder)?);
-        }
+        let push = || Synthesized::push(file, sections, &kept, &mut builder);
+        let mut synthesized = options.synthesize.then(push).transpose()?;
         let version = options.get().version;
         let outside_dwarf = refused + builder.undefined_cfi() + malformed.len().to_u64();
         let section = builder.finish_with(Finish::on(&pool)).into_owned();
@@ -360,6 +357,14 @@ impl Conversion {
     /// Counts the functions that are omitted for the reason `name`.
     pub fn omitted_for(&self, name: &str) -> u64 {
         self.omitted.iter().filter(|omitted| omitted.reason.name() == name).count().to_u64()
+    }
+
+    /// Returns the bytes of the section for a file.
+    pub fn bytes(&self, file: &File<'_>) -> anyhow::Result<Vec<u8>> {
+        match file.kind() {
+            Kind::Relocatable => self.relocatable(),
+            Kind::Linked => self.linked(),
+        }
     }
 
     /// Returns the bytes of the section for a linked file.

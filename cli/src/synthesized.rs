@@ -10,13 +10,13 @@ use cfipack_encoder::sframe::{Builder, TableFunction, TableRows};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Unsupported};
 use cfipack_lint::synthesized::functions;
-use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
 use crate::kept::Kept;
-use crate::report::count::{Counts, Number};
+use crate::report::count::Number;
 use crate::report::escaped::Escaped;
 use crate::report::place::Places;
+use crate::report::reasons;
 
 /// A report has at most this many places of code that no function is known for.
 const LISTED: usize = 5;
@@ -98,9 +98,8 @@ impl SynthesizedCounts {
         let functions = Number(self.functions, "function");
         let mut line =
             format!("without CFI: {functions} synthesized from code, {} not synthesized", self.omitted);
-        let reasons = most_frequent_first(&self.reasons);
-        if !reasons.is_empty() {
-            line += &format!(": {}", Counts(&reasons).list());
+        if let Some(reasons) = reasons::list(&self.reasons) {
+            line += &format!(": {reasons}");
         }
         [Some(line), self.not_tried.line()].into_iter().flatten()
     }

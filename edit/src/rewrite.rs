@@ -122,12 +122,11 @@ impl<'a> Rewrite<'a> {
     /// Appends the rewrite of a file that is part of this file, such as a member of an archive. The member starts at
     /// the offset `base` of this rewrite's old file.
     pub fn append(&mut self, member: Rewrite<'a>, base: usize) {
-        for piece in member.pieces {
-            match piece {
-                Piece::Old(range) => self.old(base + range.start..base + range.end),
-                Piece::New { what, bytes } => self.bytes(what, bytes),
-                Piece::Zeros { what, len } => self.zeros(what, len),
+        for mut piece in member.pieces {
+            if let Piece::Old(range) = &mut piece {
+                *range = base + range.start..base + range.end;
             }
+            self.push(piece);
         }
     }
 
@@ -166,22 +165,17 @@ impl<'a> Rewrite<'a> {
         let starts: Vec<usize> = first.pieces().map(|(start, _)| start).collect();
         let mut result = Rewrite::new();
         for piece in self.pieces {
-            let range = match piece {
-                Piece::Old(range) => range,
-                Piece::New { what, bytes } => {
-                    result.bytes(what, bytes.into_owned());
-                    continue;
+            match piece {
+                Piece::New { what, bytes } => result.bytes(what, bytes.into_owned()),
+                Piece::Zeros { what, len } => result.zeros(what, len),
+                Piece::Old(range) => {
+                    let from = starts.partition_point(|&start| start <= range.start).saturating_sub(1);
+                    let pieces = first.pieces[from..].iter().zip(&starts[from..]);
+                    for (piece, &start) in pieces.take_while(|(_, start)| **start < range.end) {
+                        let end = range.end.min(start + piece.len());
+                        result.push(piece.part(range.start.max(start) - start, end - start));
+                    }
                 }
-                Piece::Zeros { what, len } => {
-                    result.zeros(what, len);
-                    continue;
-                }
-            };
-            let from = starts.partition_point(|&start| start <= range.start).saturating_sub(1);
-            let pieces = first.pieces[from..].iter().zip(&starts[from..]);
-            for (piece, &start) in pieces.take_while(|(_, start)| **start < range.end) {
-                let end = range.end.min(start + piece.len());
-                result.push(piece.part(range.start.max(start) - start, end - start));
             }
         }
         result

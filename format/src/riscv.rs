@@ -1,5 +1,7 @@
 //! The names of RISC-V's registers, from the RISC-V ABIs Specification, "Register Convention".
 
+use crate::register_named::position;
+
 /// The ABI names of x0 to x31. Their DWARF numbers are 0 to 31.
 pub(crate) const INTEGER: [&str; 32] = [
     "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6",
@@ -25,10 +27,6 @@ pub(crate) fn number(name: &str) -> Option<u16> {
         return Some(number + 32);
     }
     Some(numbered(name, "v")? + 96)
-}
-
-fn position(names: &[&str; 32], name: &str) -> Option<u16> {
-    (0..).zip(names).find(|(_, other)| **other == name).map(|(number, _)| number)
 }
 
 /// Returns the number of a name such as `x31`: the prefix and a decimal number below 32.

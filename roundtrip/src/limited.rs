@@ -1,6 +1,7 @@
 //! Keeps the first findings of a walk, and counts the rest. A finding may consist of many pieces.
 
 use cfipack_format::widen::ToU64;
+
 /// A piece of a finding, as a walk meets it.
 pub(crate) trait Piece {
     /// Extends this finding by `next`, if `next` continues it. Returns whether it does.

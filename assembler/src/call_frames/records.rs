@@ -71,7 +71,10 @@ impl<'a> Records<'a> {
             });
             result.map_err(|error| AssemblyError::Record { function: function.key, error })?;
         }
-        self.align_the_end(last);
+        // A linker puts the section of another object after this one, and a gap would end the table.
+        if self.is_eh_frame() {
+            self.align(last);
+        }
         Ok(())
     }
 
@@ -102,18 +105,10 @@ impl<'a> Records<'a> {
     ) -> Result<WrittenCie, Error> {
         let assembly = self.assembly;
         let offset = self.writer.offset();
-        let (mut letters, mut length) = ([0; 8], 0);
-        let has_letter = self.letters(properties);
-        for (letter, has) in has_letter {
-            if has {
-                letters[length] = letter;
-                length += 1;
-            }
-        }
+        let letters = self.letters(properties);
         let (code, data) = alignment(assembly.dialect, assembly.arch);
-        let mut cie = Cie::new(assembly.arch, instructions)
-            .with_augmentation(&letters[..length])
-            .with_alignment(code, data);
+        let mut cie =
+            Cie::new(assembly.arch, instructions).with_augmentation(&letters).with_alignment(code, data);
         cie.return_address = function.frame.return_column.unwrap_or(assembly.arch.return_address());
         if !self.is_eh_frame() && assembly.dialect.is_llvm() {
             cie.version = 4;
@@ -121,7 +116,7 @@ impl<'a> Records<'a> {
         if self.is_eh_frame() {
             cie.lsda_encoding = properties.lsda_encoding.map_or(PointerEncoding::OMITTED, PointerEncoding);
             // Length, id, version, the letters and their zero, three numbers of a byte each, a length, an encoding.
-            let field = SectionOffset(offset.0 + 8 + 1 + length + 1 + 3 + 1 + 1);
+            let field = SectionOffset(offset.0 + 8 + 1 + letters.len() + 1 + 3 + 1 + 1);
             cie.personality = function.frame.personality.map(|(encoding, routine)| {
                 let relocation = self.relocation(field, encoding, Target::Personality(routine));
                 self.relocations.push(relocation);
@@ -132,10 +127,10 @@ impl<'a> Records<'a> {
         self.writer.cie(&cie)
     }
 
-    /// Returns the letters of the augmentation in order, each with whether it is used.
-    fn letters(&self, properties: &Properties) -> [(u8, bool); 8] {
+    /// Returns the letters of the augmentation in the order that the assembler writes.
+    fn letters(&self, properties: &Properties) -> Vec<u8> {
         let (eh_frame, gas) = (self.is_eh_frame(), self.assembly.dialect == Dialect::Gas);
-        [
+        let letters = [
             (b'z', eh_frame),
             (b'P', eh_frame && properties.personality.is_some()),
             (b'L', eh_frame && properties.lsda_encoding.is_some()),
@@ -144,7 +139,8 @@ impl<'a> Records<'a> {
             (b'B', eh_frame && properties.is_b_key_frame),
             (b'G', eh_frame && properties.is_mte_tagged_frame),
             (b'S', properties.is_signal_frame && gas),
-        ]
+        ];
+        letters.into_iter().filter_map(|(letter, has)| has.then_some(letter)).collect()
     }
 
     fn fde(&mut self, function: &Function, (cie, in_cie): (WrittenCie, usize)) -> Result<(), Error> {
@@ -203,15 +199,7 @@ impl<'a> Records<'a> {
         Relocation { offset, size, is_pc_relative, is_signed, target, addend: 0 }
     }
 
-    /// Fills the last record of `.eh_frame` up to a multiple of a pointer's size. A linker puts the section
-    /// of another object after it, and a gap would end the table.
-    fn align_the_end(&mut self, last: SectionOffset) {
-        if self.is_eh_frame() {
-            self.align(last);
-        }
-    }
-
-    /// Fills the last record up to a multiple of a pointer's size.
+    /// Fills the last record, which starts at `last`, up to a multiple of a pointer's size.
     fn align(&mut self, last: SectionOffset) {
         let size = usize::from(self.assembly.arch.pointer_size());
         let padding = self.writer.offset().0.wrapping_neg() % size;

@@ -106,13 +106,10 @@ impl Parts<'_> {
             (b'B', self.properties.has_key_b),
             (b'G', self.properties.is_tagged),
         ];
-        let (mut augmentation, mut count) = ([0; 7], 0);
-        for (letter, _) in letters.into_iter().filter(|(_, is_there)| *is_there) {
-            augmentation[count] = letter;
-            count += 1;
-        }
+        let augmentation: Vec<_> =
+            letters.into_iter().filter_map(|(letter, has)| has.then_some(letter)).collect();
         let mut cie = Cie::new(self.arch, self.entry)
-            .with_augmentation(&augmentation[..count])
+            .with_augmentation(&augmentation)
             .with_alignment(self.properties.code_alignment, self.properties.data_alignment)
             .with_fde_encoding(pointers.encoding());
         cie.version = if return_address.0 <= 0xff { 1 } else { 3 };

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Arch, Endian};
 
+use super::out::Out;
 use super::{Error, Pointers, Region};
 
 const EHDR: usize = 64;
@@ -109,25 +110,7 @@ impl Region {
     }
 }
 
-/// The bytes of the file so far.
-struct Out {
-    bytes: Vec<u8>,
-    endian: Endian,
-}
-
 impl Out {
-    fn u16(&mut self, value: u16) {
-        self.bytes.extend_from_slice(&self.endian.put_u16(value));
-    }
-
-    fn u32(&mut self, value: u32) {
-        self.bytes.extend_from_slice(&self.endian.put_u32(value));
-    }
-
-    fn u64(&mut self, value: u64) {
-        self.bytes.extend_from_slice(&self.endian.put_u64(value));
-    }
-
     /// Writes the header of an executable file without program headers. Its symbols have addresses.
     fn file_header(&mut self, arch: Arch, headers_at: usize) {
         let data = match self.endian {

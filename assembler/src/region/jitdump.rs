@@ -22,6 +22,7 @@ use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Endian, Unsupported};
 
 use super::eh_frame::distance;
+use super::out::Out;
 use super::parts::Parts;
 use super::{Error, Pointers, Properties, Region, encode_checked};
 use crate::Directives;
@@ -278,24 +279,11 @@ fn body_end(parts: &Parts<'_>) -> Result<usize, Error> {
     Ok(if is_last { function.instructions.len() } else { end })
 }
 
-/// Collects the bytes of records.
-struct Out {
-    bytes: Vec<u8>,
-    endian: Endian,
-}
-
 impl Out {
+    /// Writes the beginning of a record.
     fn prefix(&mut self, id: u32, size: u32, time: u64) {
         self.u32(id);
         self.u32(size);
         self.u64(time);
-    }
-
-    fn u32(&mut self, value: u32) {
-        self.bytes.extend_from_slice(&self.endian.put_u32(value));
-    }
-
-    fn u64(&mut self, value: u64) {
-        self.bytes.extend_from_slice(&self.endian.put_u64(value));
     }
 }

@@ -52,6 +52,7 @@
 //! - `order`, `parts`: the functions of a region by address, and the parts of their CFI.
 //! - `eh_frame`, `sframe`, `unwind_info`, `libunwind_table`, `gdb_elf`, [`jitdump`]: a module for each form of
 //!   table.
+//! - `out`: the bytes of a form in the architecture's byte order.
 //! - `error`: the [`Error`] of a region or form.
 
 mod eh_frame;
@@ -60,6 +61,7 @@ mod gdb_elf;
 pub mod jitdump;
 mod libunwind_table;
 mod order;
+mod out;
 mod parts;
 mod sframe;
 #[cfg(test)]
@@ -251,32 +253,12 @@ impl Region {
             personality,
             lsda: lsda.map(|_| only_indirect(cie.lsda_encoding)),
         };
-        self.push_bytes(
-            name,
-            offset,
-            function.size,
-            properties,
-            [cie.instructions, function.instructions],
-            lsda,
-        )
-    }
-
-    /// Adds a function from the instructions of its CIE and of its FDE.
-    fn push_bytes(
-        &mut self,
-        name: &str,
-        offset: u64,
-        size: u64,
-        properties: Properties,
-        [entry, instructions]: [&[u8]; 2],
-        lsda: Option<Address>,
-    ) -> Result<(), Error> {
-        let at = self.check(name, offset, size)?;
+        let at = self.check(name, offset, function.size)?;
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(entry);
-        self.bytes.extend_from_slice(instructions);
+        self.bytes.extend_from_slice(cie.instructions);
+        self.bytes.extend_from_slice(function.instructions);
         let bytes = start..self.bytes.len();
-        self.insert(at, name, offset, size, (properties, bytes, entry.len()), lsda);
+        self.insert(at, name, offset, function.size, (properties, bytes, cie.instructions.len()), lsda);
         Ok(())
     }
 

@@ -24,12 +24,6 @@ pub struct Registration {
     pub text_size: u64,
 }
 
-impl Registration {
-    pub(super) const fn new(table: Address, table_size: u64, text: Address, text_size: u64) -> Self {
-        Self { table, table_size, text, text_size }
-    }
-}
-
 /// A region's table, which needs only its own address.
 #[derive(Clone, Debug)]
 pub struct Sframe {
@@ -82,6 +76,7 @@ impl Sframe {
     /// `out` has another length.
     pub fn write(&self, out: &mut [u8], address: Address) -> Result<Registration, Error> {
         self.section.write(out, address, Key::address)?;
-        Ok(Registration::new(address, out.len().to_u64(), self.text, self.text_size))
+        let (text, text_size) = (self.text, self.text_size);
+        Ok(Registration { table: address, table_size: out.len().to_u64(), text, text_size })
     }
 }

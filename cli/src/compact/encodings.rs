@@ -53,8 +53,7 @@ pub struct Encodings {
 
 /// How functions are unwound. `reasons` counts the reasons for DWARF mode, and the FDEs that cannot be read.
 #[derive(Serialize, Default, Debug)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactCoverage"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CompactCoverage"))]
 pub struct Coverage {
     pub functions: u64,
     pub compact: u64,

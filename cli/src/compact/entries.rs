@@ -148,9 +148,7 @@ impl Entries {
             },
             EncodingMode::Dwarf,
         )?;
-        let index = compact.and_then(|compact| compact.section.index);
-        let relocations = index.map(|index| file.relocations(index)).transpose()?;
-        let symbols = symbols_by_field(relocations.unwrap_or_default());
+        let symbols = symbols_by_field(file, compact.and_then(|compact| compact.section.index))?;
         let mut list = encodings.entries.clone();
         for row in rows {
             let field = row.offset.0 + Row::personality_at(file.arch().pointer_size());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU32;
 
 use cfipack_cfi::{Cie, Functions};
-use cfipack_container::{CallFrameSection, CompactUnwind, File, Kind, Relocation};
+use cfipack_container::{CallFrameSection, CompactUnwind, File, Kind};
 use cfipack_format::compact_unwind::{Entry as Row, Mode};
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, SectionOffset};
@@ -52,8 +52,7 @@ pub fn faults_of_pointers(
     compact: &CompactUnwind<'_>,
 ) -> anyhow::Result<Vec<(SectionOffset, Fault)>> {
     let pointer_size = file.arch().pointer_size();
-    let relocations = compact.section.index.map(|index| file.relocations(index)).transpose()?;
-    let symbols = symbols_by_field(relocations.unwrap_or_default());
+    let symbols = symbols_by_field(file, compact.section.index)?;
     let mut of_cies: HashMap<Address, BTreeSet<Option<Personality>>> = HashMap::new();
     for section in file.call_frame_sections()? {
         let named = PersonalitiesOfCies::read(file, &section)?;
@@ -93,8 +92,11 @@ pub fn faults_of_pointers(
 }
 
 /// Returns the symbols that the relocations of a section name, by the offset of the field.
-pub fn symbols_by_field(relocations: Vec<Relocation>) -> BTreeMap<u64, usize> {
-    relocations.into_iter().filter_map(|relocation| Some((relocation.offset, relocation.symbol?))).collect()
+pub fn symbols_by_field(file: &File<'_>, section: Option<usize>) -> anyhow::Result<BTreeMap<u64, usize>> {
+    let relocations = section.map(|index| file.relocations(index)).transpose()?.unwrap_or_default();
+    let named =
+        relocations.into_iter().filter_map(|relocation| Some((relocation.offset, relocation.symbol?)));
+    Ok(named.collect())
 }
 
 /// Finds the personalities of a section's CIEs.
@@ -107,8 +109,7 @@ impl PersonalitiesOfCies {
     /// Reads the relocations of a section, which name the personalities in an object.
     pub fn read(file: &File<'_>, section: &CallFrameSection<'_>) -> anyhow::Result<Self> {
         let index = section.section.index.filter(|_| file.kind() == Kind::Relocatable);
-        let relocations = index.map(|index| file.relocations(index)).transpose()?;
-        Ok(Self { symbols: symbols_by_field(relocations.unwrap_or_default()) })
+        Ok(Self { symbols: symbols_by_field(file, index)? })
     }
 
     /// Returns the personality of a CIE, if the CIE has a personality.

@@ -1,6 +1,7 @@
 //! Applies a verb to every object in every file.
 
 use std::fmt;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -9,6 +10,7 @@ use cfipack_container::Placement;
 use crate::edit::Skip;
 use crate::io::absent;
 use crate::io::input::{Demand, Input, Object, Parts};
+use crate::io::output;
 use crate::report::status::{self, Status};
 
 /// The result of a verb for an object.
@@ -46,21 +48,26 @@ pub fn for_each<'s>(
     Ok(worst)
 }
 
-/// Applies `each` to a file that must be a single object, or to each object of a fat file. The second argument of
-/// `each` is true if there are several objects.
+/// Applies `each` to a file that must be a single object, or to each object of a fat file. If there are several objects,
+/// prints the name of each object before its output, except before JSON.
 pub fn for_each_slice<'s>(
     path: &Path,
     parts: impl Into<Parts<'s>>,
-    placement: Placement,
-    mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Status>,
+    json: bool,
+    mut each: impl FnMut(&Object<'_>) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
     let input = Input::open(path, parts)?;
-    let slices = input.slices(placement)?;
-    let several = slices.len() > 1;
+    let slices = input.slices(Placement::Apart)?;
+    let has_headings = slices.len() > 1 && !json;
     let mut worst = Status::Done;
     for object in &slices {
-        let result = each(object, several).with_context(|| object.name.to_string());
-        let Some(status) = reported(result) else { break };
+        let mut print = || {
+            if has_headings {
+                writeln!(output::standard(), "{}:", object.name)?;
+            }
+            each(object)
+        };
+        let Some(status) = reported(print().with_context(|| object.name.to_string())) else { break };
         worst = worst.max(status);
     }
     Ok(worst)

@@ -1,5 +1,6 @@
 //! Output: files that appear whole or not at all, and standard output.
 
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
@@ -69,36 +70,17 @@ pub fn print_json(object: &impl Serialize) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// An adapter from `fmt::Write` to `io::Write`. It keeps the error, because `fmt` cannot return it.
-#[derive(Debug)]
-pub struct Text<W> {
-    out: W,
-    error: Option<io::Error>,
-}
+/// Prints by a function that writes to a formatter.
+pub fn from_fn(print: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result) -> impl fmt::Display {
+    struct FromFn<F>(F);
 
-impl<W: Write> Text<W> {
-    /// An adapter that writes to `out`.
-    pub fn new(out: W) -> Self {
-        Self { out, error: None }
-    }
-
-    /// Returns the result of writing: the kept error, or the result in `written`.
-    pub fn finish(self, written: std::fmt::Result) -> io::Result<()> {
-        match (self.error, written) {
-            (Some(error), _) => Err(error),
-            (None, Err(error)) => Err(io::Error::other(error)),
-            (None, Ok(())) => Ok(()),
+    impl<F: Fn(&mut fmt::Formatter<'_>) -> fmt::Result> fmt::Display for FromFn<F> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            (self.0)(f)
         }
     }
-}
 
-impl<W: Write> std::fmt::Write for Text<W> {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.out.write_all(text.as_bytes()).map_err(|error| {
-            self.error = Some(error);
-            std::fmt::Error
-        })
-    }
+    FromFn(print)
 }
 
 /// Returns whether both paths lead to the same file.

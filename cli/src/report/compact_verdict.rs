@@ -17,6 +17,7 @@ use crate::compact::personalities::faults_of_pointers;
 use crate::compact::source::{self, function_starts};
 use crate::report::count::{Counts, Number};
 use crate::report::place::Places;
+use crate::report::reasons;
 use crate::report::unverified;
 use crate::report::verdict::DUPLICATES;
 
@@ -56,7 +57,7 @@ pub fn of_table(
     let table = Table::of_image(arch, base, section, code);
     // A table for an object has slots, but a linker will put them elsewhere.
     let table = if file.kind() == Kind::Relocatable { table.without_slots() } else { table };
-    Ok(Verdict { report: of_file(file, &table)?, broken })
+    Ok(Verdict { report: verify(&cfi, &table, &Options::default()), broken })
 }
 
 /// Verifies the rows of an object against its CFI and against the rules that linkers rely on. Functions without a row are
@@ -65,9 +66,10 @@ pub fn of_rows(file: &File<'_>, rows: &[(SectionOffset, Entry)]) -> anyhow::Resu
     let code = file.code_sections()?;
     let code = Code::new(code.iter().map(|section| (section.address, &section.bytes[..])));
     let entries = rows.iter().map(|row| row.1).collect();
-    let report = of_file(file, &Table::of_object(file.arch(), entries, code.clone()))?;
     let sections = file.call_frame_sections()?;
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+    let table = Table::of_object(file.arch(), entries, code.clone());
+    let report = verify(&cfi, &table, &Options::default());
     let labels = file.as_macho().map(|macho| macho.labels());
     let symbols = |start, end| labels.as_ref().map_or_else(Vec::new, |labels| labels.within(start, end));
     let faults = source::rows(file)?.map(|compact| faults_of_pointers(file, &compact)).transpose()?;
@@ -132,7 +134,11 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     ];
     writeln!(out, "{}", Counts(&rest))?;
     if report.pcs_compared() == 0 {
-        writeln!(out, "  nothing was compared with CFI: {}", nothing(report))?;
+        let reason = match report.functions {
+            0 => "the file has none, so the table is held against its readers' rules only",
+            _ => "the table has no entry for its functions, or none can be judged",
+        };
+        writeln!(out, "  nothing was compared with CFI: {reason}")?;
     }
     if report.without_cfi != 0 || report.pcs_without_cfi != 0 {
         let entries = Number(report.without_cfi, "entry");
@@ -142,10 +148,7 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
         let functions = Number(report.handlers_different, "function");
         writeln!(out, "  with a different personality or LSDA: {functions}")?;
     }
-    let reasons = report.reasons_by_count();
-    if !reasons.is_empty() {
-        writeln!(out, "  missing or unjudged: {}", Counts(&reasons).list())?;
-    }
+    reasons::print(out, "missing or unjudged", &report.reasons)?;
     for difference in &report.differences {
         writeln!(out, "  {}: {difference}", places.name(difference.start))?;
     }
@@ -154,14 +157,6 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     }
     unverified::print(out, &report.unverified, report.more_unverified, places)?;
     Ok(())
-}
-
-/// Returns the reason why no entry of a table was compared.
-fn nothing(report: &Report) -> &'static str {
-    match report.functions {
-        0 => "the file has none, so the table is held against its readers' rules only",
-        _ => "the table has no entry for its functions, or none can be judged",
-    }
 }
 
 /// Writes the violations, errors before warnings, or that no rule is broken.

@@ -6,9 +6,9 @@ use std::fmt;
 use cfipack_cfi::{Exclusion, SectionKind};
 use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_format::widen::ToU64;
-use cfipack_roundtrip::most_frequent_first;
 
-use crate::report::count::{Counts, Number};
+use crate::report::count::Number;
+use crate::report::reasons;
 
 /// The number of excluded FDEs by the reason's name.
 pub type Excluded = BTreeMap<&'static str, u64>;
@@ -24,9 +24,8 @@ pub fn count(sections: &[CallFrameSection<'_>]) -> Excluded {
 
 /// Returns the line of a report about excluded FDEs, if there are any.
 pub fn line(excluded: &Excluded) -> Option<String> {
-    let all = excluded.values().sum();
-    let counts = most_frequent_first(excluded);
-    (all != 0).then(|| format!("  excluded: {}: {}", Number(all, "FDE"), Counts(&counts).list()))
+    let all = Number(excluded.values().sum(), "FDE");
+    reasons::list(excluded).map(|reasons| format!("  excluded: {all}: {reasons}"))
 }
 
 /// The FDEs of unknown functions in a file's sections of the same kind. No linker discarded these functions.

@@ -38,8 +38,7 @@ pub fn function_at<'s>(
 
 /// The report, as `cfipack/explain/1`.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "{F}s"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "{F}s"))]
 pub struct ExplainJson<'e, F> {
     schema: &'static str,
     file: FileName,

@@ -17,6 +17,7 @@ use crate::report::excluded::Excluded;
 use crate::report::fault::TableNames;
 use crate::report::kernel::Fallback;
 use crate::report::place::Places;
+use crate::report::reasons;
 use crate::report::unverified;
 use crate::report::without_lists::WithoutLists;
 
@@ -60,10 +61,7 @@ pub fn print(
     if report.pcs_compared() == 0 {
         writeln!(out, "  nothing was compared: {}", nothing(report))?;
     }
-    let reasons = report.reasons_by_count();
-    if !reasons.is_empty() {
-        writeln!(out, "  missing or unjudged: {}", Counts(&reasons).list())?;
-    }
+    reasons::print(out, "missing or unjudged", &report.reasons)?;
     for fault in &report.faults {
         writeln!(out, "  {}", names.words(fault))?;
     }
@@ -112,8 +110,7 @@ fn nothing(report: &Report) -> &'static str {
 
 /// The report of [`print()`], as `cfipack/verify/1`.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "SframeReport"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "SframeReport"))]
 pub struct VerifyJson<'r> {
     pub schema: &'static str,
     pub file: FileName,

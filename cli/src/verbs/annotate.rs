@@ -6,15 +6,15 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{Placement, has_known_magic};
-use cfipack_lint::annotate::{Omission, annotate, reasons};
-use cfipack_roundtrip::most_frequent_first;
+use cfipack_lint::annotate::{self, Omission, annotate};
 use serde::Serialize;
 
 use crate::io::input::{self, Input};
 use crate::io::mmap::Bytes;
 use crate::io::{check, output};
-use crate::report::count::{Counts, Number};
+use crate::report::count::Number;
 use crate::report::escaped::FileName;
+use crate::report::reasons;
 use crate::report::status::{self, Status};
 use crate::report::symbol::{Names, SymbolName};
 
@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         annotated: annotated.functions,
         omitted: omitted.len() as u64,
         directives: annotated.directives,
-        reasons: reasons(&annotated),
+        reasons: annotate::reasons(&annotated),
         functions: omitted,
     };
     let reported = if arguments.json { output::print_json(&summary) } else { summary.print() };
@@ -161,9 +161,8 @@ impl AnnotateJson {
         let directives = Number(self.directives, "directive");
         let name = &self.file;
         let mut line = format!("{name}: {functions} annotated with {directives}, {} omitted", self.omitted);
-        let reasons = most_frequent_first(&self.reasons);
-        if !reasons.is_empty() {
-            line += &format!(": {}", Counts(&reasons).list());
+        if let Some(reasons) = reasons::list(&self.reasons) {
+            line += &format!(": {reasons}");
         }
         writeln!(std::io::stderr(), "{line}")?;
         Ok(())

@@ -8,7 +8,6 @@ use cfipack_container::{File, Placement};
 use cfipack_encoder::unwind_info::Warning;
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
-use cfipack_roundtrip::most_frequent_first;
 use cfipack_roundtrip::unwind_info::Stats;
 use serde::Serialize;
 
@@ -24,7 +23,7 @@ use crate::report::compact_verdict::{self, Verdict};
 use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::FileName;
 use crate::report::place::Places;
-use crate::report::reasons::MALFORMED;
+use crate::report::reasons::{self, MALFORMED};
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
 
@@ -160,12 +159,9 @@ impl Summary<'_, '_> {
             )?;
             let unread = [("that cannot be read", encodings.malformed.len().to_u64())];
             writeln!(text, ", {} in DWARF mode{}", encodings.in_dwarf_mode.len(), Counts(&unread))?;
-            let reasons = encodings.reasons();
-            let mut reasons = most_frequent_first(&reasons);
-            reasons.retain(|(name, _)| *name != MALFORMED);
-            if !reasons.is_empty() {
-                writeln!(text, "  in DWARF mode: {}", Counts(&reasons).list())?;
-            }
+            let mut reasons = encodings.reasons();
+            reasons.remove(MALFORMED);
+            reasons::print(&mut text, "in DWARF mode", &reasons)?;
         } else {
             writeln!(text, "{name}: from its __{}", self.built.entries.source)?;
         }

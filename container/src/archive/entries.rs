@@ -88,8 +88,8 @@ impl<'a> Entries<'a> {
         if fields[58..] != TERMINATOR {
             return None;
         }
-        let size = decimal(trimmed(&fields[SIZE_FIELD]))?;
-        let short_name = trimmed(&fields[..16]);
+        let size = decimal(fields[SIZE_FIELD].trim_ascii_end())?;
+        let short_name = fields[..16].trim_ascii_end();
         let gnu = match short_name {
             b"/" => Some(EntryKind::SymbolIndex(IndexKind::Gnu { width: 4 })),
             b"/SYM64/" => Some(EntryKind::SymbolIndex(IndexKind::Gnu { width: 8 })),
@@ -176,11 +176,6 @@ fn bsd_index(name: &[u8]) -> Option<IndexKind> {
         b"__.SYMDEF_64" | b"__.SYMDEF_64 SORTED" => Some(IndexKind::Bsd { width: 8 }),
         _ => None,
     }
-}
-
-/// Removes the spaces at the end of a field.
-fn trimmed(field: &[u8]) -> &[u8] {
-    field.trim_ascii_end()
 }
 
 fn decimal(digits: &[u8]) -> Option<u64> {

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use cfipack_format::Address;
-use cfipack_format::widen::ToU64;
 use object::elf::{self, SectionHeader64};
 use object::read::elf::{ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, SectionIndex};
@@ -64,12 +63,26 @@ impl<'a> Elf<'a> {
         if headers.kind == Kind::Relocatable {
             self.relocation_index.apply(headers, &self.addresses, index.0, &mut bytes)?;
         }
-        Ok(Section {
-            index: Some(index.0),
-            name: names::text(headers.name(header)),
-            address: Address(self.addresses.of_section(index.0)),
-            bytes,
-        })
+        Ok(self.with_bytes(index, header, bytes))
+    }
+
+    /// Returns a section with its bytes as they lie in the file.
+    fn stored(
+        &self,
+        index: SectionIndex,
+        header: &SectionHeader64<Endianness>,
+    ) -> Result<Section<'a>, Error> {
+        Ok(self.with_bytes(index, header, Cow::Borrowed(self.headers.section_bytes(index.0)?)))
+    }
+
+    fn with_bytes(
+        &self,
+        index: SectionIndex,
+        header: &SectionHeader64<Endianness>,
+        bytes: Cow<'a, [u8]>,
+    ) -> Section<'a> {
+        let name = names::text(self.headers.name(header));
+        Section { index: Some(index.0), name, address: Address(self.addresses.of_section(index.0)), bytes }
     }
 
     pub(crate) fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
@@ -149,27 +162,15 @@ impl<'a> Elf<'a> {
     pub(crate) fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
-        // Sections may overlap. Without this limit, a small file with many sections would give us many times its
-        // size.
-        let mut room = headers.bytes.len().to_u64();
+        let mut room = Room::for_file(headers);
         for (index, header) in headers.sections.enumerate() {
             let flags = header.sh_flags(headers.endian);
             if !flags.contains(elf::SHF_ALLOC | elf::SHF_EXECINSTR) || !headers.has_bytes(header) {
                 continue;
             }
-            let bytes = headers.section_bytes(index.0)?;
-            let size = bytes.len().to_u64();
-            room = room.checked_sub(size).ok_or_else(|| Error::SectionsOverlap {
-                section: headers.name_for_error(index.0),
-                offset: header.sh_offset(headers.endian),
-                size,
-            })?;
-            found.push(Section {
-                index: Some(index.0),
-                name: names::text(headers.name(header)),
-                address: Address(self.addresses.of_section(index.0)),
-                bytes: Cow::Borrowed(bytes),
-            });
+            let section = self.stored(index, header)?;
+            room.copy(headers, index.0, header)?;
+            found.push(section);
         }
         if headers.sections.is_empty() {
             for segment in headers.loaded().filter(|s| s.p_flags(headers.endian).contains(elf::PF_X)) {
@@ -192,12 +193,7 @@ impl<'a> Elf<'a> {
             found.push(match self.section(index, header, &mut room) {
                 Ok(section) => section,
                 // Relocations that this crate does not know. The bytes are returned without relocations applied.
-                Err(_) => Section {
-                    index: Some(index.0),
-                    name: names::text(headers.name(header)),
-                    address: Address(self.addresses.of_section(index.0)),
-                    bytes: Cow::Borrowed(headers.section_bytes(index.0)?),
-                },
+                Err(_) => self.stored(index, header)?,
             });
         }
         Ok(found)

@@ -65,11 +65,8 @@ impl RelocationIndex {
         let mut all = Vec::new();
         for holder in self.relocation_sections(section) {
             let Ok(header) = sections.section(SectionIndex(holder)) else { continue };
-            let damage = Error::Table {
-                what: "relocations",
-                offset: header.sh_offset(endian),
-                value: header.sh_size(endian),
-            };
+            let (offset, value) = (header.sh_offset(endian), header.sh_size(endian));
+            let damage = Error::Table { what: "relocations", offset, value };
             let damaged = |_: object::Error| damage;
             let symbols = self.extended.symbols(headers, header.sh_link(endian).to_usize()).ok_or(damage)?;
             let mut push = |entry: Crel, implicit: bool| {
@@ -169,13 +166,11 @@ fn resolve(
     entry: &Crel,
     field_bytes: Option<&[u8]>,
 ) -> Result<Relocation, Error> {
+    let operation = Operation::of_type(headers.arch, entry.r_type.0);
     let mut relocation = Relocation {
         offset: entry.r_offset,
         kind: entry.r_type.0,
-        relative: matches!(
-            Operation::of_type(headers.arch, entry.r_type.0),
-            Some(Operation::Store { relative: true, .. })
-        ),
+        relative: matches!(operation, Some(Operation::Store { relative: true, .. })),
         symbol: (entry.r_sym != 0).then_some(entry.r_sym.to_usize()),
         section: None,
         value: 0,

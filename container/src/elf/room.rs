@@ -31,7 +31,7 @@ impl Room {
     }
 
     /// Reserves memory for a copy of a section. All copies together may not be longer than the file, or a small file
-    /// with overlapping sections could ask for much memory.
+    /// with overlapping sections could ask for many times its size.
     pub(super) fn copy(
         &mut self,
         headers: &Headers<'_>,

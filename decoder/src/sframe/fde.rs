@@ -50,23 +50,14 @@ impl<'a> Section<'a> {
 
     #[inline(always)]
     pub(super) fn fde(&self, index: usize) -> Option<Fde> {
-        let endian = self.endian();
+        const V1: usize = Version::V1.fde_size();
+        const V2: usize = Version::V2.fde_size();
+        const V3: usize = Version::V3.fde_size();
+        let (fdes, endian) = (self.index, self.endian());
         match self.version {
-            Version::V1 => Fde::read(
-                self.index.as_chunks::<{ Version::V1.fde_size() }>().0.get(index)?,
-                Version::V1,
-                endian,
-            ),
-            Version::V2 => Fde::read(
-                self.index.as_chunks::<{ Version::V2.fde_size() }>().0.get(index)?,
-                Version::V2,
-                endian,
-            ),
-            Version::V3 => Fde::read(
-                self.index.as_chunks::<{ Version::V3.fde_size() }>().0.get(index)?,
-                Version::V3,
-                endian,
-            ),
+            Version::V1 => Fde::read(fdes.as_chunks::<V1>().0.get(index)?, Version::V1, endian),
+            Version::V2 => Fde::read(fdes.as_chunks::<V2>().0.get(index)?, Version::V2, endian),
+            Version::V3 => Fde::read(fdes.as_chunks::<V3>().0.get(index)?, Version::V3, endian),
         }
     }
 

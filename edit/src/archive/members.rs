@@ -68,7 +68,10 @@ pub fn rewrite_members<'a, E: From<Error>>(
     let mut changed = Vec::new();
     for entry in &entries {
         changed.push(match entry.kind {
-            EntryKind::Member => changed_member(bytes, entry, &mut rewrite)?,
+            EntryKind::Member => {
+                let member = entry.member(bytes);
+                rewrite(&member)?.filter(|rewrite| !rewrite.is_unchanged(member.bytes))
+            }
             _ => None,
         });
     }
@@ -76,16 +79,6 @@ pub fn rewrite_members<'a, E: From<Error>>(
         return Ok(Rewrite::unchanged(bytes.len()));
     }
     Ok(assemble(bytes, &entries, changed)?)
-}
-
-/// Returns a member's new bytes, if they differ.
-fn changed_member<'a, E>(
-    bytes: &'a [u8],
-    entry: &Entry<'a>,
-    rewrite: &mut impl FnMut(&Member<'a>) -> Result<Option<Rewrite<'a>>, E>,
-) -> Result<Option<Rewrite<'a>>, E> {
-    let member = entry.member(bytes);
-    Ok(rewrite(&member)?.filter(|rewrite| !rewrite.is_unchanged(member.bytes)))
 }
 
 /// Builds the archive from its entries, with the changed contents of some of them.
@@ -110,7 +103,10 @@ fn assemble<'a>(
             }
             (_, None) => archive.old(entry.header..entry.end),
             (_, Some(member)) => {
-                append_member(&mut archive, entry, member)?;
+                let name_len = entry.data.start - entry.header - HEADER_LEN;
+                append_header(&mut archive, entry, (name_len + member.len()).to_u64())?;
+                archive.old(entry.header + HEADER_LEN..entry.data.start);
+                archive.append(member, entry.data.start);
                 pad(&mut archive, 2);
             }
         }
@@ -140,16 +136,6 @@ fn moved(entries: &[Entry<'_>], changed: &[Option<Rewrite<'_>>]) -> Vec<(usize, 
         next = (next + length).next_multiple_of(2);
     }
     moved
-}
-
-/// Appends an entry with other contents.
-fn append_member<'a>(archive: &mut Rewrite<'a>, entry: &Entry<'a>, member: Rewrite<'a>) -> Result<(), Error> {
-    let name_len = entry.data.start - entry.header - HEADER_LEN;
-    let size = (name_len + member.len()).to_u64();
-    append_header(archive, entry, size)?;
-    archive.old(entry.header + HEADER_LEN..entry.data.start);
-    archive.append(member, entry.data.start);
-    Ok(())
 }
 
 /// Fills up with the byte that archives are padded with.

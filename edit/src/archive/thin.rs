@@ -24,18 +24,15 @@ pub fn resize_thin_members<'a, E: From<Error>>(
     archive.old(0..object::archive::MAGIC.len());
     for entry in Entries::parse(bytes).into_iter().flatten() {
         let entry = entry?;
-        match entry.thin_member() {
-            Some(member) => {
-                let size = size(&member)?;
-                if size == member.size {
-                    archive.old(entry.header..entry.end);
-                } else {
-                    append_header(&mut archive, &entry, size)?;
-                    archive.old(entry.header + HEADER_LEN..entry.end);
-                }
+        let mut start = entry.header;
+        if let Some(member) = entry.thin_member() {
+            let size = size(&member)?;
+            if size != member.size {
+                append_header(&mut archive, &entry, size)?;
+                start += HEADER_LEN;
             }
-            None => archive.old(entry.header..entry.end),
         }
+        archive.old(start..entry.end);
     }
     Ok(archive)
 }

@@ -2,8 +2,7 @@
 
 use cfipack_container::{File, Kind};
 
-use super::headers::headers_of;
-use super::{embed, object_file};
+use super::{embed, headers_of, object_file};
 use crate::embed_error::EmbedError;
 use crate::rewrite::Rewrite;
 

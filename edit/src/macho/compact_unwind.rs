@@ -11,7 +11,7 @@ use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, SectionOffset};
 
-use super::headers::Commands;
+use super::headers::{Commands, word};
 use super::relocate::Relocations;
 use super::splices::Splices;
 use crate::rewrite::Rewrite;
@@ -63,11 +63,11 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
 
     fn new(file: &'f Headers<'a>) -> Result<Self, Error> {
         if file.kind != Kind::Relocatable {
-            let value = word(file.bytes, 12).into();
+            let value = word(file.bytes, 12).unwrap_or(0).into();
             return Err(Error::Unsupported { what: "file type", offset: 12, value, name: None });
         }
         if !file.arch.has_compact_unwind() || file.arch.pointer_size() != 8 {
-            let value = word(file.bytes, 4).into();
+            let value = word(file.bytes, 4).unwrap_or(0).into();
             return Err(Error::Unsupported { what: "CPU type", offset: 4, value, name: None });
         }
         let commands = Commands::read(file.bytes)?;
@@ -154,12 +154,8 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
         if let Some(symbol) = edit.personality {
             let offset = at + Row::personality_at(POINTER);
             let known = u32::try_from(symbol).ok().filter(|_| self.file.symbols.get(symbol).is_some());
-            let missing = Error::RelocationSymbol {
-                section: SectionName::new("__compact_unwind"),
-                offset: offset.to_u64(),
-                value: symbol.to_u64(),
-            };
-            self.relocations.add_symbol(offset as u32, known.ok_or(missing)?);
+            let known = known.ok_or(no_symbol(offset, symbol.to_u64()))?;
+            self.relocations.add_symbol(offset as u32, known);
         }
         if let Some(lsda) = edit.lsda {
             self.add_pointer(at + Row::lsda_at(POINTER), lsda)?;
@@ -174,16 +170,13 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
 
     /// Adds the relocation of a pointer to an address in a section.
     fn add_pointer(&mut self, offset: usize, to: Address) -> Result<(), Error> {
-        let place = self.file.locate(to).ok_or(Error::RelocationSymbol {
-            section: SectionName::new("__compact_unwind"),
-            offset: offset.to_u64(),
-            value: to.0,
-        })?;
+        let place = self.file.locate(to).ok_or(no_symbol(offset, to.0))?;
         self.relocations.add_section(offset as u32, place.section);
         Ok(())
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_le_bytes(*word))
+fn no_symbol(offset: usize, value: u64) -> Error {
+    let section = SectionName::new("__compact_unwind");
+    Error::RelocationSymbol { section, offset: offset.to_u64(), value }
 }

@@ -108,8 +108,7 @@ impl Commands {
                 continue;
             }
             let Some(fields) = offsets(command.cmd()) else {
-                let (offset, value) = (command.offset(), command.cmd().0.into());
-                return Err(Error::Unsupported { what: "load command", offset, value, name: None });
+                return Err(unsupported("load command", command.offset(), command.cmd().0.into()));
             };
             for &(field, len, unit, what) in fields {
                 let word = |at| word(raw, at).ok_or(damaged(command.offset(), raw.len().to_u64()));
@@ -118,12 +117,7 @@ impl Commands {
             }
         }
         if commands.segment.is_empty() {
-            return Err(Error::Unsupported {
-                what: "number of segments",
-                offset: start,
-                value: 0,
-                name: None,
-            });
+            return Err(unsupported("number of segments", start, 0));
         }
         commands.check_parts(bytes.len().to_u64())?;
         Ok(commands)
@@ -132,12 +126,7 @@ impl Commands {
     fn read_segment(&mut self, at: usize, raw: &[u8]) -> Result<(), Error> {
         let damaged = || Error::Table { what: "segment", offset: at.to_u64(), value: raw.len().to_u64() };
         if !self.segment.is_empty() {
-            return Err(Error::Unsupported {
-                what: "second segment",
-                offset: at.to_u64(),
-                value: 1,
-                name: None,
-            });
+            return Err(unsupported("second segment", at.to_u64(), 1));
         }
         let (segment, data) = object::pod::from_bytes::<SegmentCommand64<LE>>(raw).map_err(|()| damaged())?;
         let sections = segment.sections(LE, data).map_err(|_| damaged())?;
@@ -152,11 +141,8 @@ impl Commands {
         for (i, section) in sections.iter().enumerate() {
             let header = self.section_header(i);
             let name = |what| format!("section {}: {what}", name_of(&section.sectname));
-            let is_in_file = !matches!(
-                section.flags.get(LE).typ(),
-                macho::S_ZEROFILL | macho::S_GB_ZEROFILL | macho::S_THREAD_LOCAL_ZEROFILL
-            );
-            if is_in_file {
+            let no_bytes = [macho::S_ZEROFILL, macho::S_GB_ZEROFILL, macho::S_THREAD_LOCAL_ZEROFILL];
+            if !no_bytes.contains(&section.flags.get(LE).typ()) {
                 let (offset, len) = (section.offset.get(LE), section.size.get(LE));
                 self.add_offset(header + 48, name("offset").into(), offset, len);
             }
@@ -212,8 +198,8 @@ impl Commands {
         if self.num_sections < u32::from(u8::MAX) {
             return Ok(());
         }
-        let (offset, value) = (self.segment.start.to_u64() + 64, self.num_sections.into());
-        Err(Error::Unsupported { what: "number of sections", offset, value, name: None })
+        let offset = self.segment.start.to_u64() + 64;
+        Err(unsupported("number of sections", offset, self.num_sections.into()))
     }
 
     /// Forgets a field. The caller then writes it.
@@ -239,11 +225,8 @@ impl Commands {
         }
         let fileoff = splices.moved(self.fileoff);
         if fileoff != self.fileoff {
-            fields.push((
-                self.segment.start + 40,
-                "LC_SEGMENT_64: offset".into(),
-                fileoff.to_le_bytes().to_vec(),
-            ));
+            let what = "LC_SEGMENT_64: offset".into();
+            fields.push((self.segment.start + 40, what, fileoff.to_le_bytes().to_vec()));
         }
         for (at, what, bytes) in fields {
             splices.replace(at..at + bytes.len(), what, bytes);
@@ -280,13 +263,17 @@ impl Commands {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 fn name_of(name: &[u8; 16]) -> String {
     let len = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..len]).into_owned()
+}
+
+fn unsupported(what: &'static str, offset: u64, value: u64) -> Error {
+    Error::Unsupported { what, offset, value, name: None }
 }
 
 fn damaged(offset: u64, value: u64) -> Error {

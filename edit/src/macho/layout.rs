@@ -213,17 +213,11 @@ fn check_unreferenced(file: &Headers<'_>, section: usize) -> Result<(), Error> {
 fn check_unclaimed(file: &Headers<'_>) -> Result<(), Error> {
     let new = file.sections.len();
     check_unreferenced(file, new)?;
-    match file.symbols.iter().position(|symbol| symbol.section == Some(new)) {
-        None => Ok(()),
-        Some(symbol) => {
-            let offset = file.symbols.section_offset(symbol).to_u64();
-            Err(Error::Table {
-                what: "section of a symbol, which there is not",
-                offset,
-                value: new.to_u64() + 1,
-            })
-        }
-    }
+    let Some(symbol) = file.symbols.iter().position(|symbol| symbol.section == Some(new)) else {
+        return Ok(());
+    };
+    let offset = file.symbols.section_offset(symbol).to_u64();
+    Err(Error::Table { what: "section of a symbol, which there is not", offset, value: new.to_u64() + 1 })
 }
 
 fn does_not_fit(offset: u64, value: u64) -> Error {

@@ -101,7 +101,7 @@ impl<'s> Segment<'s> {
     pub fn period(&self) -> u64 {
         match self.answers {
             Answers::One(_) => 1,
-            Answers::Stub(stub) => stub.period(),
+            Answers::Stub(stub) => stub.period,
         }
     }
 
@@ -306,10 +306,6 @@ impl Stub {
         }
         let rows = if starts_are_masks { by_masks(&answers, period) } else { by_starts(answers) };
         Ok(Self { start: function.start().0, period, rows })
-    }
-
-    fn period(&self) -> u64 {
-        self.period
     }
 
     fn at(&self, pc: u64) -> &TableAnswer {

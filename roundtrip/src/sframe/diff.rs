@@ -64,8 +64,7 @@ impl Diff {
 /// A range of PCs for which two tables differ, in the same way at each PC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(into = "ListedDifference"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(into = "ListedDifference"))]
 pub struct TableDifference {
     /// The start of the function in table `a`, or in `b` if `a` has no function there.
     pub function: Address,

@@ -152,8 +152,7 @@ pub fn most_frequent_first(reasons: &BTreeMap<impl AsRef<str>, u64>) -> Vec<(&st
 /// A range of PCs for which table and CFI differ, in the same way at each PC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(into = "ListedDifference"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(into = "ListedDifference"))]
 pub struct Difference {
     /// The architecture. It decides how registers are named.
     pub arch: Arch,

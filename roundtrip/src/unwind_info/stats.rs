@@ -15,8 +15,7 @@ use cfipack_format::widen::ToU64;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schemars", schemars(rename = "UnwindInfoStats"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "UnwindInfoStats"))]
 pub struct Stats {
     /// The sizes of the table's parts in bytes.
     pub bytes: Bytes,
@@ -67,8 +66,7 @@ pub struct Modes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schemars", schemars(rename = "UnwindInfoBytes"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "UnwindInfoBytes"))]
 pub struct Bytes {
     /// The whole section.
     pub total: u64,
@@ -157,14 +155,11 @@ impl Bytes {
 
 impl Stats {
     fn page(&mut self, arch: Arch, page: &Page<'_>, encodings: &mut HashSet<u32>) {
-        let (header, entry) = match page.kind() {
-            PageKind::Regular => (RegularPage::SIZE, RegularEntry::SIZE),
-            PageKind::Compressed => (CompressedPage::SIZE, CompressedEntry::SIZE),
+        let (pages, header, entry) = match page.kind() {
+            PageKind::Regular => (&mut self.regular_pages, RegularPage::SIZE, RegularEntry::SIZE),
+            PageKind::Compressed => (&mut self.compressed_pages, CompressedPage::SIZE, CompressedEntry::SIZE),
         };
-        match page.kind() {
-            PageKind::Regular => self.regular_pages += 1,
-            PageKind::Compressed => self.compressed_pages += 1,
-        }
+        *pages += 1;
         self.bytes.page_headers += header.to_u64();
         self.bytes.entries += (page.len() * entry).to_u64();
         self.bytes.page_encodings += (page.local_encodings().len() * ENCODING_SIZE).to_u64();

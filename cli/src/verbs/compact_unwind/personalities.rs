@@ -79,8 +79,7 @@ impl Personalities {
         request: &Request<'_>,
     ) -> anyhow::Result<()> {
         let object = request.object;
-        let relocations = compact.section.index.map(|index| file.relocations(index)).transpose()?;
-        let symbols = symbols_by_field(relocations.unwrap_or_default());
+        let symbols = symbols_by_field(file, compact.section.index)?;
         for row in &compact.rows {
             if row.encoding.mode(file.arch()) == Some(Mode::Dwarf) || request.faulty.contains(&row.function) {
                 continue;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
 use super::edit::{Edited, Objects};
@@ -12,6 +11,7 @@ use crate::edit::{Change, changes};
 use crate::io::output;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::{Escaped, FileName};
+use crate::report::reasons;
 
 /// A summary of the changes of a file.
 #[derive(Debug)]
@@ -40,10 +40,7 @@ impl Summary<'_, '_> {
             write!(text, " ({})", percent(plan.gained, plan.functions))?;
         }
         writeln!(text, "{}", Counts(&[("have one", plan.compact), ("stay in DWARF mode", kept)]))?;
-        let reasons = most_frequent_first(&plan.reasons);
-        if !reasons.is_empty() {
-            writeln!(text, "  in DWARF mode: {}", Counts(&reasons).list())?;
-        }
+        reasons::print(&mut text, "in DWARF mode", &plan.reasons)?;
         write!(text, "  __compact_unwind: {} changed, ", Number(plan.changed(), "row"))?;
         write!(text, "{} new, in {}", plan.added(), Number(*count, "object"))?;
         match *others {

@@ -8,13 +8,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Placement};
-use cfipack_decoder::sframe;
 use cfipack_format::Address;
 use cfipack_format::sframe::Abi;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Reason, Unsupported};
 use cfipack_lint::coverage::CodeBytes;
-use cfipack_roundtrip::{Options, Report, most_frequent_first};
+use cfipack_roundtrip::{Options, Report};
 use serde::Serialize;
 
 use self::embed::Conversions;
@@ -28,12 +27,13 @@ use crate::io::output;
 use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::code;
-use crate::report::count::{Counts, Number, percent};
+use crate::report::count::{Number, percent};
 use crate::report::escaped::{Escaped, FileName};
 use crate::report::excluded::{self, Excluded, Unplaced};
 use crate::report::fault::TableNames;
 use crate::report::limits::{Covered, Limits};
 use crate::report::place::{Places, similarity};
+use crate::report::reasons;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
 use crate::report::unverified;
@@ -233,16 +233,14 @@ impl<'s, 'a> Summary<'s, 'a> {
                 far.reason
             );
         }
-        let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked()? };
-        let relocated = is_relocatable.then(|| conversion.relocated(&bytes, file.arch()));
-        let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
+        let bytes = conversion.bytes(file)?;
         let code = conversion.code(file, &bytes, &arguments.limits)?;
         let mut report = None;
         if arguments.verify {
             let options = Options::new().with_padding(options.get().padding());
             let reasons = ConversionReasons::new(&conversion.omitted);
-            report = Some(verification::against(file, sections, &[table], &options, threads, |missing| {
-                reasons.reason(missing)
+            report = Some(conversion.with_table(file, &bytes, |tables| {
+                verification::against(file, sections, tables, &options, threads, |it| reasons.reason(it))
             })?);
         }
         let cfi = CfiBytes::measure(file, sections)?;
@@ -282,11 +280,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         } else {
             writeln!(text, ": {converted} converted ({}), {omitted} omitted", percent(converted, functions))?;
         }
-        let reasons = self.conversion.reasons();
-        let reasons = most_frequent_first(&reasons);
-        if !reasons.is_empty() {
-            writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
-        }
+        reasons::print(&mut text, "omitted", &self.conversion.reasons())?;
         for unjudged in &self.conversion.unjudged {
             writeln!(text, "  {}", Escaped(unjudged))?;
         }

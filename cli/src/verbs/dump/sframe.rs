@@ -13,7 +13,7 @@ use super::Arguments;
 use crate::io::absent::SFRAME_TABLE;
 use crate::io::each::Outcome;
 use crate::io::input::{self, Object};
-use crate::io::output::{self, Text};
+use crate::io::output::{self, from_fn};
 use crate::report::escaped::FileName;
 use crate::report::place::Places;
 use crate::report::row::RowJson;
@@ -42,9 +42,7 @@ pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow
                 writeln!(out, "\nFile: {}", object.name)?;
             }
             found = true;
-            let mut text = Text::new(&mut out);
-            let written = table.dump(&mut text, &section.name);
-            text.finish(written)?;
+            write!(out, "{}", from_fn(|f| table.dump(f, &section.name)))?;
             broken = broken.or_else(|| Some((first_error(&table)?, section.name.to_string())));
         }
     }
@@ -79,8 +77,7 @@ fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
 
 /// A table, as `cfipack/dump/1`.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "SframeTable"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "SframeTable"))]
 pub struct TableJson<'a> {
     schema: &'static str,
     file: FileName,
@@ -120,8 +117,7 @@ impl Serialize for Functions<'_> {
 
 /// A function, or the reason why it cannot be read.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "FunctionOrError"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "FunctionOrError"))]
 #[serde(untagged)]
 enum Entry {
     Function(FunctionJson),
@@ -151,8 +147,7 @@ struct FunctionJson {
 
 /// A row, or the reason why this row and all rows after it cannot be read.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "RowOrError"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "RowOrError"))]
 #[serde(untagged)]
 pub enum RowEntry {
     Row(RowJson),

@@ -164,8 +164,7 @@ impl Functions<'_, '_, '_> {
 
 /// A function, or the reason why it cannot be read.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "FunctionOrError"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "FunctionOrError"))]
 #[serde(untagged)]
 enum Named {
     Function(NamedFunction),

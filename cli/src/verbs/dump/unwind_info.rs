@@ -1,5 +1,6 @@
 //! `dump` of `__unwind_info` and `__compact_unwind`, as llvm-objdump prints them.
 
+use std::cell::Cell;
 use std::io::Write as _;
 
 use anyhow::{Context as _, bail};
@@ -15,7 +16,7 @@ use super::Arguments;
 use crate::compact::source::{self, Source};
 use crate::io::each::Outcome;
 use crate::io::input::Object;
-use crate::io::output::{self, Text};
+use crate::io::output::{self, from_fn};
 use crate::report::escaped::{Escaped, FileName};
 use crate::report::status::Status;
 
@@ -45,22 +46,18 @@ pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcom
     if let Some(compact) = &source.rows {
         let section = compact_unwind::Section::parse(&compact.section.bytes, source.arch()?.pointer_size())
             .with_context(|| format!("section {}", compact.section.name))?;
-        let mut text = Text::new(&mut out);
-        let written = section.dump(&mut text, |field| {
+        let destination = |field| {
             let referent = compact.referent(field)?;
             Some(Destination { name: Escaped(&referent.name), addend: referent.addend })
-        });
-        text.finish(written)?;
+        };
+        write!(out, "{}", from_fn(|f| section.dump(f, &destination)))?;
     }
-    let mut broken = None;
+    let broken = Cell::new(None);
     if let Some(table) = table {
-        let mut text = Text::new(&mut out);
-        let written = table.dump(&mut text);
-        let result = written.map(|summary| broken = summary.first);
-        text.finish(result)?;
+        write!(out, "{}", from_fn(|f| table.dump(f).map(|summary| broken.set(summary.first))))?;
     }
     out.flush()?;
-    match broken {
+    match broken.into_inner() {
         Some(error) => Err(error).context("section __unwind_info"),
         None => Ok(Outcome::Done(Status::Done)),
     }
@@ -78,8 +75,7 @@ fn format_name(arch: Arch) -> &'static str {
 
 /// A dump of both tables. Addresses in `unwind_info` are image offsets. In `compact_unwind` they are the object's.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactTables"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CompactTables"))]
 pub struct DumpJson {
     schema: &'static str,
     file: FileName,
@@ -91,8 +87,7 @@ pub struct DumpJson {
 
 /// `__unwind_info`. `end` is the image offset in its sentinel.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "UnwindInfo"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "UnwindInfo"))]
 struct TableJson {
     bytes: usize,
     common_encodings: Vec<Encoding>,
@@ -104,8 +99,7 @@ struct TableJson {
 
 /// A page, or the reason why it cannot be read.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "PageOrError"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PageOrError"))]
 #[serde(untagged)]
 enum PageJson {
     Page { offset: SectionOffset, kind: &'static str, encodings: Vec<Encoding>, entries: Vec<EntryJson> },
@@ -114,8 +108,7 @@ enum PageJson {
 
 /// An entry, or the reason why it cannot be read.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "EntryOrError"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "EntryOrError"))]
 #[serde(untagged)]
 enum EntryJson {
     Entry { function: ImageOffset, encoding: Encoding },
@@ -124,8 +117,7 @@ enum EntryJson {
 
 /// A row of `__compact_unwind`. `personality` is a symbol, and `lsda` an address.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactRow"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CompactRow"))]
 struct RowJson {
     offset: SectionOffset,
     function: Address,

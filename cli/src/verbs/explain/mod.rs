@@ -3,16 +3,12 @@
 pub mod sframe;
 pub mod unwind_info;
 
-use std::io::Write as _;
 use std::path::PathBuf;
-
-use cfipack_container::Placement;
 
 use crate::conversion::TableOptions;
 use crate::io::debug_file::DebugFileOption;
 use crate::io::each;
 use crate::io::input::{self, Object};
-use crate::io::output;
 use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
@@ -63,12 +59,7 @@ pub struct Arguments {
 /// Explains the functions that a table omits.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let parts = (&arguments.slice, &arguments.debug_file);
-    each::for_each_slice(&arguments.file, parts, Placement::Apart, |object, several| {
-        if several && !arguments.json {
-            writeln!(output::standard(), "{}:", object.name)?;
-        }
-        explain(object, arguments)
-    })
+    each::for_each_slice(&arguments.file, parts, arguments.json, |object| explain(object, arguments))
 }
 
 fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {

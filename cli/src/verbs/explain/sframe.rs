@@ -61,12 +61,10 @@ pub fn explain(
 /// Lists every function that a conversion omits.
 fn omitted(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson> {
     let omitted = conversion.omitted.iter().map(|unsupported| FunctionJson {
-        start: Some(places.location(unsupported.function.address())),
-        symbol: places.symbol(unsupported.function.address()),
         pc: Some(places.location(unsupported.pc())),
         reason: Some(unsupported.reason.name()),
         words: Some(unsupported.reason.to_string()),
-        ..FunctionJson::default()
+        ..FunctionJson::at(places, unsupported.function.address())
     });
     let malformed = conversion.malformed.iter().map(|error| FunctionJson {
         reason: Some(reasons::MALFORMED),
@@ -99,12 +97,10 @@ fn not_in_tables(
             continue;
         }
         explained.push(FunctionJson {
-            start: Some(places.location(start)),
-            symbol: places.symbol(start),
             pc: missing.pc.map(|pc| places.location(pc)),
             reason: Some(NOT_IN_THE_TABLE),
             words: Some(missing.words.clone()),
-            ..FunctionJson::default()
+            ..FunctionJson::at(places, start)
         });
     }
     Ok(explained)
@@ -120,13 +116,10 @@ fn innermost_only(
     let mut found = Vec::new();
     for function in Section::parse(table, address)?.functions() {
         let function = function?;
-        let start = function.start();
         found.extend(InnermostJson::find(arch, &function, places).map(|innermost| FunctionJson {
-            start: Some(places.location(start)),
             size: Some(function.size().into()),
-            symbol: places.symbol(start),
             innermost_only: Some(innermost),
-            ..FunctionJson::default()
+            ..FunctionJson::at(places, function.start())
         }));
     }
     Ok(found)
@@ -141,11 +134,9 @@ fn by_code(
 ) -> anyhow::Result<Option<FunctionJson>> {
     let Some((range, rows)) = synthesized::at(file, sections, address)? else { return Ok(None) };
     let mut found = FunctionJson {
-        start: Some(places.location(range.start)),
         size: Some(range.end.0 - range.start.0),
-        symbol: places.symbol(range.start),
         origin: Some("code"),
-        ..FunctionJson::default()
+        ..FunctionJson::at(places, range.start)
     };
     match rows {
         Ok(rows) => {
@@ -173,11 +164,9 @@ fn one_function<'s>(
 ) -> anyhow::Result<Option<(FunctionJson, cfipack_cfi::Function<'s>)>> {
     let Some((function, others)) = explanation::function_at(sections, address) else { return Ok(None) };
     let mut found = FunctionJson {
-        start: Some(places.location(function.key.address())),
         size: Some(function.size),
-        symbol: places.symbol(function.key.address()),
         others: others.iter().map(|start| places.location(*start)).collect(),
-        ..FunctionJson::default()
+        ..FunctionJson::at(places, function.key.address())
     };
     let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get())?;
     let mut unsupported = builder.push(&function).err();
@@ -216,8 +205,7 @@ fn one_function<'s>(
 /// A function. If it is omitted, it has a `reason` with the description `words`. Otherwise it has `rows`, or only
 /// `innermost_only` in the list of all functions that are not covered completely.
 #[derive(Serialize, Default)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "SframeFunction"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "SframeFunction"))]
 pub struct FunctionJson {
     start: Option<String>,
     size: Option<u64>,
@@ -238,6 +226,13 @@ pub struct FunctionJson {
     listing: Option<Listing>,
     #[serde(skip)]
     row_words: Vec<String>,
+}
+
+impl FunctionJson {
+    /// Describes nothing but the place of a function.
+    fn at(places: &Places<'_, '_>, start: Address) -> Self {
+        Self { start: Some(places.location(start)), symbol: places.symbol(start), ..Self::default() }
+    }
 }
 
 /// The first PC with a row that unwinds an innermost frame only, and the register that this row needs.

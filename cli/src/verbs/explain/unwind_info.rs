@@ -175,8 +175,7 @@ impl<'f> Explainer<'_, '_, 'f> {
 
 /// A function with its `encoding`, a description in `words`, and the `reason` if it has no compact encoding.
 #[derive(Serialize, Default)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactFunction"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CompactFunction"))]
 pub struct FunctionJson {
     start: Option<String>,
     size: Option<u64>,

@@ -3,15 +3,12 @@
 pub mod sframe;
 pub mod unwind_info;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
-use cfipack_container::Placement;
 use cfipack_format::Address;
 
 use crate::io::each;
 use crate::io::input::{self, Object};
-use crate::io::output;
 use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
@@ -49,12 +46,8 @@ pub struct Arguments {
 
 /// Looks up every address.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    each::for_each_slice(&arguments.file, &arguments.slice, Placement::Apart, |object, several| {
-        if several && !arguments.json {
-            writeln!(output::standard(), "{}:", object.name)?;
-        }
-        lookup(object, arguments)
-    })
+    let Arguments { file, slice, json, .. } = arguments;
+    each::for_each_slice(file, slice, *json, |object| lookup(object, arguments))
 }
 
 fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {

@@ -112,8 +112,7 @@ fn words(answer: Option<&Answer<'_>>, places: &Places<'_, '_>) -> String {
 /// The row for a PC. `function` and `row` are null if no table has a function or a row for the PC. In an object, `pc`
 /// and the function's `start` are offsets in `section`, which is null in other files.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "SframeAnswer"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "SframeAnswer"))]
 pub struct AnswerJson {
     schema: &'static str,
     file: FileName,
@@ -128,8 +127,7 @@ pub struct AnswerJson {
 
 /// A function of a table.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "Function"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Function"))]
 struct Extent {
     start: String,
     size: u32,

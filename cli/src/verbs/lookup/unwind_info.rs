@@ -127,8 +127,7 @@ fn fde_text(encoding: Encoding) -> String {
 
 /// A table's entry for a PC. `entry` is null if the table has none for the PC, and `row` if the entry encodes no row.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactAnswer"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CompactAnswer"))]
 pub struct AnswerJson {
     schema: &'static str,
     file: FileName,
@@ -144,8 +143,7 @@ pub struct AnswerJson {
 
 /// An entry of a table.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactEntry"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CompactEntry"))]
 struct EntryJson {
     start: Address,
     end: Address,

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use cfipack_container::{File, Kind};
+use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
 use cfipack_format::sframe::WordSize;
 use cfipack_lint::coverage::CodeBytes;
-use cfipack_roundtrip::{Options, Stats, most_frequent_first, stats};
+use cfipack_roundtrip::{Options, Stats, stats};
 use serde::Serialize;
 
 use super::Arguments;
@@ -23,6 +23,7 @@ use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::FileName;
 use crate::report::limits::Covered;
 use crate::report::place::Places;
+use crate::report::reasons;
 use crate::report::source::Source;
 use crate::report::status::{self, Status};
 use crate::report::unverified::WithoutRows;
@@ -82,10 +83,7 @@ fn converted(
 ) -> anyhow::Result<StatsJson> {
     let sections = input::call_frame_sections(file)?;
     let conversion = Conversion::placed(file, &sections, &options.judged(), 1)?;
-    let bytes = match file.kind() {
-        Kind::Relocatable => conversion.relocatable()?,
-        Kind::Linked => conversion.linked()?,
-    };
+    let bytes = conversion.bytes(file)?;
     let table = Section::parse(&bytes, conversion.address)?;
     let coverage = Coverage {
         functions: conversion.functions,
@@ -122,8 +120,7 @@ fn coverage(
 
 /// The report, as `cfipack/stats/1`.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "SframeReport"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "SframeReport"))]
 pub struct StatsJson {
     schema: &'static str,
     file: FileName,
@@ -150,8 +147,7 @@ struct Coverage {
 
 /// A `.sframe` table.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "SframeTable"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "SframeTable"))]
 struct TableJson {
     version: u8,
     #[serde(flatten)]
@@ -237,12 +233,8 @@ impl StatsJson {
         writeln!(out, "  size: {} of {cfi_bytes}", percent(total, cfi_bytes.total()))?;
         let all = Number(*functions, "function");
         writeln!(out, "  covered: {covered} of {all} ({})", percent(*covered, *functions))?;
-        let reasons = most_frequent_first(reasons);
-        if !reasons.is_empty() {
-            writeln!(out, "  omitted: {}", Counts(&reasons).list())?;
-        }
+        reasons::print(out, "omitted", reasons)?;
         without_rows.print(out)?;
-        writeln!(out, "  {}", code::line(code_coverage))?;
-        Ok(())
+        writeln!(out, "  {}", code::line(code_coverage))
     }
 }

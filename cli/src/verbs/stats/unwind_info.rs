@@ -7,8 +7,8 @@ use cfipack_container::{CompactUnwind, File};
 use cfipack_decoder::unwind_info::Section;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::Unverified;
 use cfipack_roundtrip::unwind_info::{Code, Meaning, Modes, Stats, Table, modes, stats};
-use cfipack_roundtrip::{Unverified, most_frequent_first};
 use serde::Serialize;
 
 use super::Arguments;
@@ -21,7 +21,7 @@ use crate::io::output;
 use crate::report::count::{Counts, percent};
 use crate::report::escaped::FileName;
 use crate::report::place::Places;
-use crate::report::reasons::ENCODABLE;
+use crate::report::reasons::{self, ENCODABLE};
 use crate::report::source::Source as TableSource;
 use crate::report::status::Status;
 use crate::report::unverified::WithoutRows;
@@ -119,18 +119,15 @@ fn coverage(
     for start in starts {
         let entry = table.find(start);
         let meaning = entry.map_or(Meaning::Nothing, |entry| table.meaning(entry));
-        let reason = match (meaning, entry) {
-            (Meaning::Row(..) | Meaning::Dwarf, _) => None,
-            (Meaning::Malformed(_), _) => Some("an encoding that cannot be read"),
-            (Meaning::Nothing, Some(_)) => Some("an entry without unwind information"),
-            (Meaning::Nothing, None) => Some("no entry"),
+        let (count, fault) = match (meaning, entry) {
+            (Meaning::Row(..), _) => (&mut coverage.compact, None),
+            (Meaning::Dwarf, _) => (&mut coverage.dwarf, None),
+            (Meaning::Malformed(_), _) => (&mut coverage.none, Some("an encoding that cannot be read")),
+            (Meaning::Nothing, Some(_)) => (&mut coverage.none, Some("an entry without unwind information")),
+            (Meaning::Nothing, None) => (&mut coverage.none, Some("no entry")),
         };
-        without.extend(reason.map(|words| Unverified::missing(Some(start), None, words.to_owned())));
-        match meaning {
-            Meaning::Row(..) => coverage.compact += 1,
-            Meaning::Dwarf => coverage.dwarf += 1,
-            Meaning::Nothing | Meaning::Malformed(_) => coverage.none += 1,
-        }
+        *count += 1;
+        without.extend(fault.map(|words| Unverified::missing(Some(start), None, words.to_owned())));
     }
     coverage.reasons = reasons_of_dwarf(file, code, table)?;
     Ok(Some(TableCoverage { coverage, without_rows: WithoutRows::first(places, without) }))
@@ -160,8 +157,7 @@ fn reasons_of_dwarf(
 
 /// The report, as `cfipack/stats/1`.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactReport"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CompactReport"))]
 pub struct StatsJson {
     schema: &'static str,
     file: FileName,
@@ -175,8 +171,7 @@ pub struct StatsJson {
 
 /// How functions are unwound, and which functions have no unwind information.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactTableCoverage"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CompactTableCoverage"))]
 struct TableCoverage {
     #[serde(flatten)]
     coverage: Coverage,
@@ -186,8 +181,7 @@ struct TableCoverage {
 
 /// `__compact_unwind`.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactUnwind"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CompactUnwind"))]
 struct RowsJson {
     bytes: usize,
     rows: usize,
@@ -260,10 +254,6 @@ impl StatsJson {
         write!(out, "  functions: {functions}: {compact} compact ({})", percent(*compact, *functions))?;
         writeln!(out, ", {dwarf} in DWARF mode, {none} without unwind information")?;
         without_rows.print(out)?;
-        let reasons = most_frequent_first(reasons);
-        if !reasons.is_empty() {
-            writeln!(out, "  in DWARF mode: {}", Counts(&reasons).list())?;
-        }
-        Ok(())
+        reasons::print(out, "in DWARF mode", reasons)
     }
 }

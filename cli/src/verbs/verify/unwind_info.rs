@@ -73,8 +73,7 @@ fn write(object: &Object<'_>, section: &str, verdict: &Verdict, arguments: &Argu
 
 /// The report, as `cfipack/verify/1`.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactReport"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CompactReport"))]
 pub struct VerifyJson<'r> {
     schema: &'static str,
     file: FileName,

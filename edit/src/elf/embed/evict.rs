@@ -15,7 +15,7 @@ use super::way::Way;
 use crate::embed_error::EmbedError;
 
 /// Moved sections keep their addresses modulo this number. So they keep every alignment up to this number.
-const STEP: u64 = 64;
+pub(super) const STEP: u64 = 64;
 
 /// The conditions under which the sections are evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

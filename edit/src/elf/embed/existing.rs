@@ -33,7 +33,7 @@ fn in_place(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan>
     let end = old.offset.checked_add(table_len)?;
     // The table may be the first of its segment.
     let limit = source.next_use(old.offset + 1, Some(section)).min(load.range().end);
-    if !old.address.is_multiple_of(8) || end > limit || !source.is_zero(old.range().end..end, None) {
+    if !old.address.is_multiple_of(8) || end > limit || !source.is_zero(old.range().end..end) {
         return None;
     }
     let mut plan = Plan::unchanged(source);
@@ -48,7 +48,7 @@ fn grow(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
     source.segment(elf::PT_GNU_SFRAME)?;
     let load = *loaded(source, section).filter(|load| load.is_constant())?;
     let is_last = source.loaded().all(|other| other.address <= load.address);
-    let before = end_without(source, &load, Some(section));
+    let before = end_without(source, &load, section);
     let size = (old.offset - load.offset).checked_add(table_len)?;
     // The headers stay at the start of the file.
     let has_headers = load.offset == 0 || load.range().contains(&source.phoff);
@@ -80,13 +80,13 @@ fn loaded<'s>(source: &'s Source<'_>, section: usize) -> Option<&'s Segment> {
 
 /// Returns the end of a segment's bytes in the file. If `section` comes after all other sections, its bytes do not
 /// count.
-pub(super) fn end_without(source: &Source<'_>, segment: &Segment, section: Option<usize>) -> u64 {
+pub(super) fn end_without(source: &Source<'_>, segment: &Segment, section: usize) -> u64 {
     let range = segment.range();
-    let Some(index) = section.filter(|&index| range.contains(&source.sections[index].offset)) else {
+    if !range.contains(&source.sections[section].offset) {
         return range.end;
-    };
-    let others = source.sections.iter().enumerate().filter(|(other, _)| *other != index);
+    }
+    let others = source.sections.iter().enumerate().filter(|(index, _)| *index != section);
     let others = others.filter(|(_, other)| other.has_bytes() && range.contains(&other.offset));
     let end = others.map(|(_, other)| other.range().end).fold(range.start, u64::max);
-    if end <= source.sections[index].offset { end } else { range.end }
+    if end <= source.sections[section].offset { end } else { range.end }
 }

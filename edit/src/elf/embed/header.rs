@@ -38,24 +38,6 @@ impl Segment {
         }
     }
 
-    /// Reads a header from [`LEN`](Self::LEN) bytes.
-    pub fn from_bytes(bytes: &[u8], endian: Endian) -> Self {
-        let word =
-            |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&word| endian.u32(word));
-        let long =
-            |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&long| endian.u64(long));
-        Self {
-            kind: word(0),
-            flags: word(4),
-            offset: long(8),
-            address: long(16),
-            physical: long(24),
-            file_size: long(32),
-            memory_size: long(40),
-            align: long(48),
-        }
-    }
-
     /// Builds a read-only segment that has all its bytes in the file.
     pub fn new(kind: u32, offset: u64, address: u64, size: u64, align: u64) -> Self {
         let flags = elf::PF_R.0;
@@ -63,11 +45,9 @@ impl Segment {
     }
 
     pub fn to_bytes(self, endian: Endian) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::LEN.to_usize());
-        bytes.extend(endian.put_u32(self.kind));
-        bytes.extend(endian.put_u32(self.flags));
-        let (sizes, addresses) = ([self.file_size, self.memory_size], [self.address, self.physical]);
-        for value in [self.offset].into_iter().chain(addresses).chain(sizes).chain([self.align]) {
+        let mut bytes = [self.kind, self.flags].map(|word| endian.put_u32(word)).concat();
+        let Self { offset, address, physical, file_size, memory_size, align, .. } = self;
+        for value in [offset, address, physical, file_size, memory_size, align] {
             bytes.extend(endian.put_u64(value));
         }
         bytes
@@ -174,17 +154,11 @@ impl Header {
     }
 
     pub fn to_bytes(self, endian: Endian) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::LEN.to_usize());
-        bytes.extend(endian.put_u32(self.name));
-        bytes.extend(endian.put_u32(self.kind));
-        for value in [self.flags, self.address, self.offset, self.size] {
-            bytes.extend(endian.put_u64(value));
-        }
-        bytes.extend(endian.put_u32(self.link));
-        bytes.extend(endian.put_u32(self.info));
-        bytes.extend(endian.put_u64(self.align));
-        bytes.extend(endian.put_u64(self.entry_size));
-        bytes
+        let words = |values: [u32; 2]| values.map(|value| endian.put_u32(value)).concat();
+        let place = [self.flags, self.address, self.offset, self.size].map(|value| endian.put_u64(value));
+        let units = [self.align, self.entry_size].map(|value| endian.put_u64(value));
+        [words([self.name, self.kind]), place.concat(), words([self.link, self.info]), units.concat()]
+            .concat()
     }
 
     pub fn is(&self, kind: elf::SectionType) -> bool {

@@ -42,9 +42,9 @@ impl Hole {
         let len = (end - start).next_multiple_of(align).min(room);
         // Zeros before the segment stay as far as possible, because an empty section can lie behind them.
         let before = (load.offset - start).min(next - start - len);
-        let before = if source.is_zero(end..start + len + before, None) { before } else { 0 };
+        let before = if source.is_zero(end..start + len + before) { before } else { 0 };
         let range = start + before..start + before + len;
-        let is_zero = source.is_zero(start..load.offset, None) && source.is_zero(end..range.end, None);
+        let is_zero = source.is_zero(start..load.offset) && source.is_zero(end..range.end);
         (next >= end && is_zero).then_some(Self { range, start, load: *load, align })
     }
 

@@ -29,13 +29,15 @@ mod strip;
 pub(crate) mod way;
 mod write;
 
+use std::iter;
+
 use cfipack_container::raw::elf::Headers;
 use cfipack_container::{File, Kind};
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use object::elf;
 
-use super::headers::headers_of;
+use super::headers_of;
 use crate::embed_error::EmbedError;
 use crate::rewrite::Rewrite;
 use evict::Attempt;
@@ -141,9 +143,12 @@ pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite
 /// error.
 fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> {
     let mut refusal = None;
-    for way in ways(source) {
-        match way.plan(source, table_len) {
-            Ok(Some(plan)) => return Ok((way.way(), plan.check(source)?)),
+    let attempts = attempts(source).into_iter();
+    let evicted = attempts.map(|attempt| (attempt.way(), evict::plan(source, table_len, attempt)));
+    let prepended = iter::once_with(|| (Way::Prepend, prepend::plan(source, table_len)));
+    for (way, plan) in evicted.chain(prepended) {
+        match plan {
+            Ok(Some(plan)) => return Ok((way, plan.check(source)?)),
             Ok(None) => {}
             Err(error) => refusal = refusal.or(Some(error)),
         }
@@ -152,53 +157,20 @@ fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> 
     Err(refusal.unwrap_or(EmbedError::NoWay { offset, size }))
 }
 
-/// A way to make room that has not been tried yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum WayToTry {
-    Evict(Attempt),
-    Prepend,
-}
-
-impl WayToTry {
-    fn plan(self, source: &Source<'_>, len: u64) -> Result<Option<Plan>, EmbedError> {
-        match self {
-            Self::Evict(attempt) => evict::plan(source, len, attempt),
-            Self::Prepend => prepend::plan(source, len),
-        }
-    }
-
-    fn way(self) -> Way {
-        match self {
-            Self::Evict(attempt) => attempt.way(),
-            Self::Prepend => Way::Prepend,
-        }
-    }
-}
-
-/// Returns the ways for a kind of file, the best first. The best ways survive strip tools, old versions of patchelf and
+/// Returns the ways to evict sections from a kind of file, the best first. The best ways survive strip tools, old versions of patchelf and
 /// core files.
-fn ways(source: &Source<'_>) -> Vec<WayToTry> {
+fn attempts(source: &Source<'_>) -> Vec<Attempt> {
     if !source.is_fixed {
         let (spare, none) = (Attempt::new(1, Kinds::Dynamic), Attempt::new(0, Kinds::Dynamic));
-        let attempts = [spare.keep_build_id(), spare, none.keep_build_id(), none, none.reuse_note()];
-        return attempts.map(WayToTry::Evict).into();
+        return vec![spare.keep_build_id(), spare, none.keep_build_id(), none, none.reuse_note()];
     }
     // Old versions of patchelf break a program with fixed addresses if its symbols have moved. Code of static programs
     // finds their relocations by address.
     let none = Attempt::new(0, Kinds::Small);
     let (kept, note) = (none.keep_build_id(), none.reuse_note());
-    let mut attempts = vec![note.keep_build_id(), kept, note];
-    if source.segment(elf::PT_INTERP).is_none() {
-        let both = note.reuse_phdr();
-        attempts = vec![
-            note.keep_build_id(),
-            note,
-            both,
-            none.reuse_phdr().keep_build_id(),
-            none.reuse_phdr(),
-            kept,
-        ];
+    if source.segment(elf::PT_INTERP).is_some() {
+        return vec![note.keep_build_id(), kept, note, none];
     }
-    attempts.push(none);
-    attempts.into_iter().map(WayToTry::Evict).chain([WayToTry::Prepend]).collect()
+    let (both, phdr) = (note.reuse_phdr(), none.reuse_phdr());
+    vec![note.keep_build_id(), note, both, phdr.keep_build_id(), phdr, kept, none]
 }

@@ -1,7 +1,7 @@
 //! Decides which sections may move. Everything that refers to a section must be known before it may move.
 
 use cfipack_format::widen::ToUsize;
-use object::elf;
+use object::{SectionIndex, elf};
 
 use super::header::{Header, Segment};
 use super::source::Source;
@@ -41,18 +41,14 @@ impl Kinds {
             return false;
         }
         let is_dynamic = source.dynamic.is_some();
+        let has_dynamic = is_dynamic && self == Self::Dynamic;
         match elf::SectionType(section.kind) {
             elf::SHT_PROGBITS => source.interp == Some(section.range()),
             elf::SHT_NOTE => has_known_notes(source, section),
             elf::SHT_GNU_HASH | elf::SHT_HASH => is_dynamic,
-            elf::SHT_DYNSYM | elf::SHT_GNU_VERSYM | elf::SHT_GNU_VERNEED | elf::SHT_GNU_VERDEF => {
-                is_dynamic && self == Self::Dynamic
-            }
-            elf::SHT_STRTAB => {
-                let is_names = source.dynamic_names.binary_search(&(index as u32)).is_ok();
-                is_dynamic && self == Self::Dynamic && is_names
-            }
-            elf::SHT_RELA | elf::SHT_RELR => is_dynamic && self == Self::Dynamic,
+            elf::SHT_DYNSYM | elf::SHT_GNU_VERSYM | elf::SHT_GNU_VERNEED | elf::SHT_GNU_VERDEF => has_dynamic,
+            elf::SHT_RELA | elf::SHT_RELR => has_dynamic,
+            elf::SHT_STRTAB => has_dynamic && source.dynamic_names.binary_search(&(index as u32)).is_ok(),
             _ => false,
         }
     }
@@ -66,13 +62,8 @@ pub(super) fn segment(segment: &Segment) -> bool {
 /// Returns whether a section is a table.
 pub(super) fn is_table(source: &Source<'_>, index: usize) -> bool {
     let section = &source.sections[index];
-    section.is(elf::SHT_GNU_SFRAME)
-        || source
-            .headers
-            .sections
-            .iter()
-            .nth(index)
-            .is_some_and(|header| source.headers.name(header) == b".sframe")
+    let header = || source.headers.sections.section(SectionIndex(index));
+    section.is(elf::SHT_GNU_SFRAME) || header().is_ok_and(|header| source.headers.name(header) == b".sframe")
 }
 
 /// Returns whether a section has the relocations of a table. Linkers leave them with `--emit-relocs`, and they are not

@@ -19,32 +19,28 @@ pub(super) struct Neighbours {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Neighbour {
     range: Range<u64>,
-    /// The index if it is a section.
-    section: Option<usize>,
-    /// The index if it is a segment.
-    segment: Option<usize>,
+    part: Part,
+}
+
+/// A section or a segment, by its index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Section(usize),
+    Segment(usize),
 }
 
 impl Neighbours {
     /// Finds all sections and segments that end after the program headers.
     pub fn find(source: &Source<'_>) -> Self {
         let sections = source.sections.iter().enumerate().filter(|(_, section)| section.has_bytes());
-        let sections = sections.map(|(index, section)| Neighbour {
-            range: section.range(),
-            section: Some(index),
-            segment: None,
-        });
+        let sections = sections.map(|(index, section)| (section.range(), Part::Section(index)));
         let segments = source.segments.iter().enumerate().filter(|(_, segment)| {
             !segment.is_loaded() && segment.kind != elf::PT_PHDR.0 && segment.file_size != 0
         });
-        let segments = segments.map(|(index, segment)| Neighbour {
-            range: segment.range(),
-            section: None,
-            segment: Some(index),
-        });
-        let mut all: Vec<_> = sections.chain(segments).collect();
-        all.retain(|one| one.range.end > source.ph_end());
-        all.sort_by_key(|one| (one.range.start, one.range.end));
+        let segments = segments.map(|(index, segment)| (segment.range(), Part::Segment(index)));
+        let all = sections.chain(segments).filter(|(range, _)| range.end > source.ph_end());
+        let mut all: Vec<_> = all.map(|(range, part)| Neighbour { range, part }).collect();
+        all.sort_by_key(|neighbour| (neighbour.range.start, neighbour.range.end));
         Self { all }
     }
 
@@ -60,20 +56,19 @@ impl Neighbours {
         movable: movable::Kinds,
     ) -> Result<Option<Range<u64>>, EmbedError> {
         let mut run: Option<Range<u64>> = None;
-        for one in &self.all {
-            if one.range.start >= run.as_ref().map_or(limit, |run| run.end.max(limit)) {
+        for neighbour in &self.all {
+            if neighbour.range.start >= run.as_ref().map_or(limit, |run| run.end.max(limit)) {
                 break;
             }
-            let may_move = match (one.section, one.segment) {
-                (Some(index), _) => movable.section(source, index),
-                (_, Some(index)) => movable::segment(&source.segments[index]),
-                _ => false,
+            let may_move = match neighbour.part {
+                Part::Section(index) => movable.section(source, index),
+                Part::Segment(index) => movable::segment(&source.segments[index]),
             };
-            if one.range.start < source.ph_end() || !may_move {
-                return Err(one.refusal(source));
+            if neighbour.range.start < source.ph_end() || !may_move {
+                return Err(neighbour.refusal(source));
             }
-            let start = run.as_ref().map_or(one.range.start, |run| run.start);
-            run = Some(start..run.map_or(one.range.end, |run| run.end.max(one.range.end)));
+            let start = run.as_ref().map_or(neighbour.range.start, |run| run.start);
+            run = Some(start..run.map_or(neighbour.range.end, |run| run.end.max(neighbour.range.end)));
         }
         let end = run.as_ref().map_or(limit, |run| run.end.max(limit));
         self.check_free(source, source.ph_end()..end)?;
@@ -83,14 +78,14 @@ impl Neighbours {
     /// Returns the range of a section, together with the segments and sections that overlap it.
     pub fn group(&self, section: usize) -> Option<Range<u64>> {
         let mut group: Option<(Range<u64>, bool)> = None;
-        for one in &self.all {
-            let is_it = one.section == Some(section);
+        for neighbour in &self.all {
+            let is_it = neighbour.part == Part::Section(section);
             group = match group {
-                Some((range, found)) if one.range.start < range.end => {
-                    Some((range.start..range.end.max(one.range.end), found || is_it))
+                Some((range, found)) if neighbour.range.start < range.end => {
+                    Some((range.start..range.end.max(neighbour.range.end), found || is_it))
                 }
                 Some((range, true)) => return Some(range),
-                _ => Some((one.range.clone(), is_it)),
+                _ => Some((neighbour.range.clone(), is_it)),
             };
         }
         group.filter(|(_, found)| *found).map(|(range, _)| range)
@@ -99,10 +94,11 @@ impl Neighbours {
     /// Refuses bytes without a section or header, unless they are zero or patchelf's filler.
     fn check_free(&self, source: &Source<'_>, range: Range<u64>) -> Result<(), EmbedError> {
         let mut at = range.start;
-        let ranges = self.all.iter().filter(|one| one.section.is_some()).map(|one| one.range.clone());
-        let mut ranges: Vec<_> = ranges.take_while(|one| one.start < range.end).collect();
-        ranges.push(source.headers_range());
-        ranges.sort_by_key(|one| one.start);
+        let sections = self.all.iter().filter(|neighbour| matches!(neighbour.part, Part::Section(_)));
+        let before =
+            sections.map(|section| section.range.clone()).take_while(|known| known.start < range.end);
+        let mut ranges: Vec<_> = before.chain([source.headers_range()]).collect();
+        ranges.sort_by_key(|known| known.start);
         ranges.push(range.end..range.end);
         for known in ranges {
             let gap = at..known.start.min(range.end);
@@ -122,10 +118,9 @@ impl Neighbours {
 
 impl Neighbour {
     fn refusal(&self, source: &Source<'_>) -> EmbedError {
-        let section = match (self.section, self.segment) {
-            (Some(index), _) => source.headers.name_for_error(index),
-            (_, Some(index)) => SectionName::new(&source.segments[index].name()),
-            _ => SectionName::new(""),
+        let section = match self.part {
+            Part::Section(index) => source.headers.name_for_error(index),
+            Part::Segment(index) => SectionName::new(&source.segments[index].name()),
         };
         EmbedError::NoRoom { section, offset: self.range.start, size: self.range.end - self.range.start }
     }

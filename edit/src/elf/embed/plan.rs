@@ -159,7 +159,7 @@ impl Plan {
         let align = source.align_after(range.end);
         let end = range.start + (range.end - range.start).next_multiple_of(align);
         let is_whole = self.kept(range.clone()) == [range.clone()] && !source.is_loaded(&range);
-        if is_whole && source.next_use(range.end, None) >= end && source.is_zero(range.end..end, None) {
+        if is_whole && source.next_use(range.end, None) >= end && source.is_zero(range.end..end) {
             self.splice(Splice::removed(range.start..end.min(source.len())));
         } else {
             self.cleared.push(range);

@@ -2,8 +2,9 @@
 
 use core::ops::Range;
 
-use cfipack_format::widen::{ToU64, ToUsize};
-use object::elf;
+use cfipack_format::widen::ToU64;
+use object::elf::{self, ProgramHeader64};
+use object::pod::slice_from_all_bytes;
 
 use super::header::Segment;
 use super::plan::{Plan, Splice};
@@ -23,7 +24,8 @@ pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Result<Option<Plan>, 
         let headers = first.offset == 0 && source.ph_end() <= first.range().end;
         headers && first.address >= MIN_ADDRESS + page && first.address.is_multiple_of(page)
     });
-    let end = headers_end(&plan);
+    // Two headers are added: for the new segment and for the table.
+    let end = EHSIZE + (plan.segments.len().to_u64() + 2) * Segment::LEN;
     let Some(first) = first.filter(|_| source.is_fixed && source.phoff == EHSIZE && end <= page) else {
         return Ok(None);
     };
@@ -39,24 +41,16 @@ pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Result<Option<Plan>, 
             load.memory_size += page;
         }
     }
-    place_phdr(&mut plan, address);
+    place_phdr(&mut plan, EHSIZE, address);
     plan.push_table_segment(source, table_len, 0, (0, 8))?;
     Ok(Some(plan))
 }
 
-/// Returns the end of the program headers after the ELF header, with two more headers: for a new segment and for the
-/// table.
-fn headers_end(plan: &Plan) -> u64 {
-    EHSIZE + (plan.segments.len().to_u64() + 2) * Segment::LEN
-}
-
-/// Lets `PT_PHDR` describe the program headers at the start of the file. `address` is the address of the file's first
-/// byte.
-fn place_phdr(plan: &mut Plan, address: u64) {
-    let phdr = plan.segments.iter_mut().find(|segment| segment.kind == elf::PT_PHDR.0);
-    if let Some(phdr) = phdr {
-        phdr.offset = EHSIZE;
-        phdr.address = address + EHSIZE;
+/// Lets `PT_PHDR` describe the program headers at `offset`. `address` is the address of the file's first byte.
+pub(super) fn place_phdr(plan: &mut Plan, offset: u64, address: u64) {
+    for phdr in plan.segments.iter_mut().filter(|segment| segment.kind == elf::PT_PHDR.0) {
+        phdr.offset = offset;
+        phdr.address = address.wrapping_add(offset);
         phdr.physical = phdr.address;
     }
 }
@@ -85,8 +79,8 @@ pub(super) fn skip(source: &Source<'_>) -> u64 {
 /// Returns the alignment that a loaded segment had before the page was added. The old program headers are still in the
 /// file, but no longer in use.
 pub(super) fn old_align(source: &Source<'_>, skip: u64, address: u64) -> Option<u64> {
-    let copy =
-        source.bytes(skip + source.phoff..skip + source.ph_end()).chunks_exact(Segment::LEN.to_usize());
-    let mut segments = copy.map(|bytes| Segment::from_bytes(bytes, source.endian));
-    segments.find(|one| one.is_loaded() && one.address == address).map(|one| one.align)
+    let copy = source.bytes(skip + source.phoff..skip + source.ph_end());
+    let headers: &[ProgramHeader64<_>] = slice_from_all_bytes(copy).ok()?;
+    let mut segments = headers.iter().map(|header| Segment::read(header, source.headers.endian));
+    segments.find(|segment| segment.is_loaded() && segment.address == address).map(|segment| segment.align)
 }

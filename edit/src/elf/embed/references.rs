@@ -8,15 +8,12 @@ use object::elf;
 
 use super::plan::{Edit, Move, Moved, Plan};
 use super::relocations;
+use super::renumber::{ST_SHNDX, ST_VALUE, SYM_LEN};
 use super::source::Source;
 use crate::embed_error::EmbedError;
 
 /// The size of an entry of the dynamic section in bytes.
 const DYN_LEN: usize = 16;
-/// The size of a symbol in bytes, and the offsets of its section's index and its value.
-const SYM_LEN: usize = 24;
-const ST_SHNDX: usize = 6;
-const ST_VALUE: usize = 8;
 
 /// Tags of dynamic entries with the address of a section that may move, each with the tag of the section's size.
 const TAGS: [(elf::DynamicTag, Option<elf::DynamicTag>); 10] = [

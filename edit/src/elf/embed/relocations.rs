@@ -5,12 +5,11 @@ use cfipack_format::widen::ToU64;
 use object::elf;
 
 use super::plan::Moved;
+use super::renumber::{R_INFO, RELA_LEN};
 use super::source::Source;
 use crate::embed_error::EmbedError;
 
-/// The size of a relocation with addend in bytes, and the offsets of its type and addend.
-const RELA_LEN: usize = 24;
-const R_INFO: usize = 8;
+/// The offset of a relocation's addend.
 const R_ADDEND: usize = 16;
 
 /// Refuses relocations of moved bytes, and relocated words with moved addresses.

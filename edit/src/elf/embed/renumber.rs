@@ -8,16 +8,16 @@ use super::source::Source;
 use crate::embed_error::EmbedError;
 
 /// The size of a symbol, and the offsets of its type, its section index and its value.
-const SYM_LEN: usize = 24;
+pub(super) const SYM_LEN: usize = 24;
 const ST_INFO: usize = 4;
-const ST_SHNDX: usize = 6;
-const ST_VALUE: usize = 8;
+pub(super) const ST_SHNDX: usize = 6;
+pub(super) const ST_VALUE: usize = 8;
 
 /// The sizes of relocations with and without addends, and the offset of `r_info`. The high half of `r_info` is the
 /// symbol's number.
-const RELA_LEN: usize = 24;
+pub(super) const RELA_LEN: usize = 24;
 const REL_LEN: usize = 16;
-const R_INFO: usize = 8;
+pub(super) const R_INFO: usize = 8;
 
 /// Updates symbols for the removal of some sections, which must be in ascending order. The section symbol of a removed
 /// section goes. Other symbols in it become absolute.

@@ -6,6 +6,7 @@ use core::ops::Range;
 use cfipack_format::widen::ToU64;
 use object::elf;
 
+use super::evict::STEP;
 use super::header::Segment;
 use super::movable::{self, Kinds};
 use super::neighbours::Neighbours;
@@ -16,9 +17,6 @@ use crate::embed_error::EmbedError;
 
 /// The number of notes that are searched for the place of the properties' note. Programs have three notes.
 const MAX_NOTES: usize = 16;
-
-/// Moved sections have kept their addresses modulo this number.
-const STEP: u64 = 64;
 
 /// The greatest number of bytes that a linker counts in `PT_PHDR` without writing program headers there.
 const MAX_SURPLUS: u64 = 4 * Segment::LEN;
@@ -57,8 +55,7 @@ pub(super) fn sections(
     let headers_end = source.ph_end().max(headers_end);
     let kept_range = kept.as_ref().map_or(headers_end..headers_end, |(_, kept)| kept.clone());
     let is_free = |range: Range<u64>| {
-        range.is_empty()
-            || source.next_use(range.start, None) >= range.end && source.is_zero(range.clone(), None)
+        range.is_empty() || source.next_use(range.start, None) >= range.end && source.is_zero(range.clone())
     };
     let has_room =
         end <= first.range().end && is_free(headers_end..kept_range.start) && is_free(kept_range.end..end);

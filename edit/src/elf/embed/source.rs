@@ -279,12 +279,9 @@ impl<'a> Source<'a> {
     /// Returns the tags and values of the dynamic section.
     pub fn dynamic_entries(&self) -> impl Iterator<Item = (i64, u64)> {
         let bytes = self.dynamic.map_or(&[][..], |dynamic| self.bytes(dynamic.range()));
-        let word = |bytes: &[u8; 8]| self.endian.u64(*bytes);
-        let words = bytes.as_chunks::<16>().0.iter().map(move |entry| {
-            let (tag, value) = entry.split_at(8);
-            (tag.first_chunk().map_or(0, word) as i64, value.first_chunk().map_or(0, word))
-        });
-        words.take_while(|(tag, _)| *tag != elf::DT_NULL.0)
+        let entries = bytes.as_chunks().0.as_chunks::<2>().0;
+        let words = entries.iter().map(|entry| entry.map(|word| self.endian.u64(word)));
+        words.map(|[tag, value]| (tag as i64, value)).take_while(|(tag, _)| *tag != elf::DT_NULL.0)
     }
 
     /// Returns the loaded segment that contains a range of the file.
@@ -311,12 +308,9 @@ impl<'a> Source<'a> {
         used.map(|range| range.start).min().unwrap_or(u64::MAX)
     }
 
-    /// Returns whether bytes are zero, apart from the bytes of the section `except`.
-    pub fn is_zero(&self, range: Range<u64>, except: Option<usize>) -> bool {
-        let except = except.map_or(0..0, |index| self.sections[index].range());
-        let (start, end) = (except.start.clamp(range.start, range.end.max(range.start)), except.end);
-        let (before, after) = (range.start..start.min(range.end), end.max(start)..range.end);
-        [before, after].into_iter().all(|range| self.bytes(range).iter().all(|&byte| byte == 0))
+    /// Returns whether bytes are zero, as far as the file has them.
+    pub fn is_zero(&self, range: Range<u64>) -> bool {
+        self.bytes(range).iter().all(|&byte| byte == 0)
     }
 
     /// Returns the page size that segments are aligned for, at most 64 KiB.

@@ -102,11 +102,7 @@ fn without_page(source: &Source<'_>, skip: u64) -> Plan {
         }
     }
     let address = plan.segments.iter().find(|segment| segment.is_loaded()).map_or(0, |first| first.address);
-    for phdr in plan.segments.iter_mut().filter(|segment| segment.kind == elf::PT_PHDR.0) {
-        phdr.offset = source.phoff;
-        phdr.address = address.wrapping_add(source.phoff);
-        phdr.physical = phdr.address;
-    }
+    prepend::place_phdr(&mut plan, source.phoff, address);
     plan
 }
 
@@ -118,14 +114,13 @@ fn remove_memory(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<O
         return Ok(None);
     };
     let headers_end = if load.range().contains(&source.phoff) { source.ph_end() } else { 0 };
-    let end = existing::end_without(source, &load, Some(table)).max(headers_end);
+    let end = existing::end_without(source, &load, table).max(headers_end);
     let at = plan.segments.iter().position(|segment| {
         segment.is_loaded() && plan.old_of(segment.offset) == load.offset && segment.address == load.address
     });
     let Some(at) = at.filter(|_| section.has_bytes() && end <= section.offset) else { return Ok(None) };
     // If another tool wrote bytes without a section after the table, they stay.
-    if load.range().end > section.range().end && !source.is_zero(section.range().end..load.range().end, None)
-    {
+    if load.range().end > section.range().end && !source.is_zero(section.range().end..load.range().end) {
         return Ok(None);
     }
     let is_last = source.loaded().all(|other| other.address <= load.address);
@@ -165,7 +160,7 @@ fn remove_name(source: &Source<'_>, plan: &mut Plan) {
         Some(offset) => {
             let end = source.next_use(old.end, None).min(source.len());
             let is_last = end == source.len() || end == source.headers_range().start;
-            if is_last && source.is_zero(old.end..end, None) {
+            if is_last && source.is_zero(old.end..end) {
                 plan.splice(Splice::removed(old.start..end));
             } else {
                 plan.remove(source, old);
@@ -195,7 +190,7 @@ fn remove_headers(source: &Source<'_>, plan: &mut Plan) {
             let end = ends.filter(|end| *end <= old.start).max().unwrap_or(old.start);
             let is_padding = end != source.name_range().end
                 && end.next_multiple_of(8) == old.start
-                && source.is_zero(end..old.start, None);
+                && source.is_zero(end..old.start);
             plan.remove(source, if is_padding { end..old.end } else { old });
             plan.shoff = offset;
         }
@@ -247,7 +242,7 @@ fn find_overwritten(source: &Source<'_>, plan: &Plan, wanted: &[u8]) -> Option<u
     let is_there = (0..=MAX_SPARE).any(|spare| {
         let kept = headers_end + spare * Segment::LEN;
         kept < end
-            && source.is_zero(headers_end..kept, None)
+            && source.is_zero(headers_end..kept)
             && source.bytes(kept..end) == &wanted[(kept - start).to_usize()..]
     });
     is_there.then_some(start)

@@ -69,7 +69,7 @@ impl<'a> Writer<'_, 'a> {
         for range in ranges {
             let end = range.end.min(self.source.len());
             let parts = self.plan.kept(range.start.max(next)..end).into_iter();
-            patches.extend(parts.filter(|part| !self.source.is_zero(part.clone(), None)).map(|part| {
+            patches.extend(parts.filter(|part| !self.source.is_zero(part.clone())).map(|part| {
                 let (offset, len) = (self.plan.shift(part.start).to_usize(), part.end - part.start);
                 Patch { offset, what: "place of moved bytes".into(), bytes: vec![0; len.to_usize()] }
             }));

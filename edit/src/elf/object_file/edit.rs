@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use cfipack_container::raw::elf::Headers;
 use cfipack_container::{Error, SectionName};
 use cfipack_format::widen::{ToU64, ToUsize};
-use object::elf::{self, FileHeader64, SectionHeader64};
+use object::elf::{self, SectionHeader64};
 use object::pod::bytes_of;
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::{Endian as _, Endianness, U32, U64};
@@ -123,10 +123,10 @@ impl<'h, 'a> Edit<'h, 'a> {
         self.renumber()?;
         let parts = layout::parts(self.headers, &self.slots)?;
         let count = self.slots.iter().filter(|slot| !slot.is_removed).count();
-        let len = |kind, slots: &[Slot<'_>]| match kind {
+        let len = |part: &Part, slots: &[Slot<'_>]| match part.kind {
             PartKind::Section(slot) => slots[slot].len(),
             PartKind::SectionHeaders => count * HEADER_LEN,
-            PartKind::FileHeader | PartKind::Unknown => size_of::<FileHeader64<Endianness>>(),
+            PartKind::FileHeader | PartKind::Unknown => part.old.len(),
         };
         let parts = layout::place(parts, &mut self.slots, endian, len);
         let mut patches = Vec::new();

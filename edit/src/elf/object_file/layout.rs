@@ -36,7 +36,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Creates a part of the old file, before its gap and its place in the new file are known.
+    /// Creates a part without new contents, before its gap and its place in the new file are known.
     fn kept(kind: PartKind, old: Range<usize>, align: usize) -> Self {
         Self { kind, old, old_gap: 0, align, is_new: false, start: 0 }
     }
@@ -99,7 +99,7 @@ pub(super) fn place(
     parts: Vec<Part>,
     slots: &mut [Slot<'_>],
     endian: Endianness,
-    len: impl Fn(PartKind, &[Slot<'_>]) -> usize,
+    len: impl Fn(&Part, &[Slot<'_>]) -> usize,
 ) -> Vec<Part> {
     let is_section = |part: &Part| !matches!(part.kind, PartKind::SectionHeaders | PartKind::Unknown);
     let mut last_section = parts.iter().rposition(is_section);
@@ -110,24 +110,18 @@ pub(super) fn place(
     {
         *last += 1;
     }
-    let mut added = Vec::new();
-    for (index, slot) in slots.iter().enumerate() {
-        if slot.old.is_none() && slot.new.is_some() && !slot.is_removed {
-            added.push(index);
-        }
-    }
+    let is_added = |slot: &Slot<'_>| slot.old.is_none() && slot.new.is_some() && !slot.is_removed;
+    let added: Vec<_> = (0..slots.len()).filter(|&slot| is_added(&slots[slot])).collect();
     let mut placed = Vec::with_capacity(parts.len() + added.len());
     // Old start and end, and new start and end, of each part.
     let mut anchors = Vec::with_capacity(parts.len());
     let mut at = 0;
     for (i, mut part) in parts.into_iter().enumerate() {
         let is_removed = matches!(part.kind, PartKind::Section(slot) if slots[slot].is_removed);
+        part.start = at;
         if !is_removed {
-            part.start = at + padding(&part, at);
-            at = part.start
-                + if part.kind == PartKind::Unknown { part.old.len() } else { len(part.kind, slots) };
-        } else {
-            part.start = at;
+            part.start += padding(&part, at);
+            at = part.start + len(&part, slots);
         }
         anchors.push((part.old.clone(), part.start..at));
         if !is_removed {
@@ -139,9 +133,9 @@ pub(super) fn place(
         for &slot in &added {
             let align = slots[slot].header.sh_addralign(endian).clamp(1, HEADERS_ALIGN as u64).to_usize();
             let start = at.next_multiple_of(align);
-            let kind = PartKind::Section(slot);
-            at = start + len(kind, slots);
-            placed.push(Part { kind, old: 0..0, old_gap: 0, align, is_new: true, start });
+            let part = Part { start, is_new: true, ..Part::kept(PartKind::Section(slot), 0..0, align) };
+            at = start + len(&part, slots);
+            placed.push(part);
         }
     }
     for part in &placed {

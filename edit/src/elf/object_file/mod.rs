@@ -20,7 +20,7 @@ use object::pod::bytes_of;
 use object::read::elf::SectionHeader as _;
 use object::{Endianness, I64, U64};
 
-use super::headers::headers_of;
+use super::headers_of;
 use crate::embed_error::EmbedError;
 use crate::rewrite::Rewrite;
 use edit::Edit;
@@ -39,9 +39,6 @@ pub struct StartRelocation {
 
 /// The offset of the version in a table.
 const VERSION_AT: usize = 2;
-
-/// The alignment of both sections in bytes.
-const ALIGN: u64 = 8;
 
 const RELA_LEN: usize = size_of::<Rela64<Endianness>>();
 
@@ -84,17 +81,11 @@ fn embed<'a>(
     check_names(&edit)?;
     let tables = tables(headers)?;
     let first = tables.first().copied();
-    let kept = first.filter(|&slot| {
-        let flags = edit.slots[slot].header.sh_flags(headers.endian);
-        !flags.contains(elf::SHF_GROUP)
-    });
+    let flags = |slot: usize| edit.slots[slot].header.sh_flags(headers.endian);
+    let kept = first.filter(|&slot| !flags(slot).contains(elf::SHF_GROUP));
     let holders = relocations_of(&edit, &tables);
-    let mut kept_relocations = None;
-    if let Some(&(slot, _)) = holders.iter().find(|(_, target)| Some(*target) == kept)
-        && !starts.is_empty()
-    {
-        kept_relocations = Some(slot);
-    }
+    let kept_relocations = holders.iter().find(|(_, target)| Some(*target) == kept && !starts.is_empty());
+    let kept_relocations = kept_relocations.map(|&(slot, _)| slot);
     let mut removed: Vec<_> = tables.into_iter().chain(holders.into_iter().map(|(slot, _)| slot)).collect();
     removed.retain(|slot| Some(*slot) != kept && Some(*slot) != kept_relocations);
     removed.sort_unstable();
@@ -143,9 +134,9 @@ fn tables(headers: &Headers<'_>) -> Result<Vec<usize>, EmbedError> {
 /// Returns the slots of the relocation sections for these sections, each with the slot of its target.
 fn relocations_of(edit: &Edit<'_, '_>, targets: &[usize]) -> Vec<(usize, usize)> {
     let endian = edit.headers.endian;
+    let kinds = [elf::SHT_REL, elf::SHT_RELA, elf::SHT_CREL];
     let sections = edit.headers.sections.enumerate();
-    let holders = sections
-        .filter(|(_, header)| matches!(header.sh_type(endian), elf::SHT_REL | elf::SHT_RELA | elf::SHT_CREL));
+    let holders = sections.filter(|(_, header)| kinds.contains(&header.sh_type(endian)));
     let holders = holders.map(|(index, header)| (index.0, header.sh_info(endian).to_usize()));
     holders.filter(|(_, target)| targets.binary_search(target).is_ok()).collect()
 }
@@ -208,19 +199,12 @@ fn put(
     let symbols = edit.symbols.as_ref().map_or(0, |symbols| symbols.table as u32);
 
     let table_slot = table_slot.unwrap_or_else(|| edit.add(".sframe", names.sframe));
-    let header = &mut edit.slots[table_slot].header;
-    header.sh_type.set(endian, elf::SHT_GNU_SFRAME);
-    header.sh_flags.set(endian, elf::SHF_ALLOC);
-    header.sh_addralign.set(endian, ALIGN);
-    header.sh_entsize.set(endian, 0);
+    edit.slots[table_slot].set_kind(endian, elf::SHT_GNU_SFRAME, elf::SHF_ALLOC, 0);
     edit.set_bytes(table_slot, "section .sframe", table.to_vec());
     if has_relocations {
         let slot = relocations_slot.unwrap_or_else(|| edit.add(".rela.sframe", names.relocations));
+        edit.slots[slot].set_kind(endian, elf::SHT_RELA, elf::SHF_INFO_LINK, RELA_LEN.to_u64());
         let header = &mut edit.slots[slot].header;
-        header.sh_type.set(endian, elf::SHT_RELA);
-        header.sh_flags.set(endian, elf::SHF_INFO_LINK);
-        header.sh_addralign.set(endian, ALIGN);
-        header.sh_entsize.set(endian, RELA_LEN.to_u64());
         header.sh_link.set(endian, symbols);
         header.sh_info.set(endian, table_slot as u32);
         edit.set_bytes(slot, "section .rela.sframe", relocations);
@@ -245,20 +229,23 @@ fn check_names(edit: &Edit<'_, '_>) -> Result<(), EmbedError> {
     let names = names_of(edit).filter(|_| edit.names != 0).ok_or(refused)?;
     let bytes = &edit.headers.bytes[names.clone()];
     if bytes.last() != Some(&0) {
-        let (offset, value) = (names.start.to_u64(), names.len().to_u64());
-        return Err(Error::Table { what: "names of sections", offset, value }.into());
+        return Err(damaged_names(&names));
     }
     Ok(())
+}
+
+fn damaged_names(names: &Range<usize>) -> EmbedError {
+    let (offset, value) = (names.start.to_u64(), names.len().to_u64());
+    Error::Table { what: "names of sections", offset, value }.into()
 }
 
 /// Appends the names of both sections to the names of the object's sections.
 fn append_names(edit: &mut Edit<'_, '_>) -> Result<TableNames, EmbedError> {
     let old = names_of(edit).ok_or(EmbedError::NoSectionNames { value: edit.names.to_u64() })?;
-    let damaged =
-        Error::Table { what: "names of sections", offset: old.start.to_u64(), value: old.len().to_u64() };
+    let damaged = damaged_names(&old);
     // A name beyond the end would become the new name.
     if last_name(edit).to_usize() >= old.len() {
-        return Err(damaged.into());
+        return Err(damaged);
     }
     let mut contents = Rewrite::new();
     contents.old(old);

@@ -1,6 +1,7 @@
 //! Renumbers the entries of a table after some are removed and others are inserted.
 
 use cfipack_format::widen::ToUsize;
+
 /// The new numbers of a table's entries.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Renumbering {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cfipack_container::SectionName;
 use object::Endianness;
-use object::elf::SectionHeader64;
+use object::elf::{SectionFlags, SectionHeader64, SectionType};
 
 use crate::rewrite::Rewrite;
 
@@ -20,7 +20,24 @@ pub(super) struct Slot<'a> {
     pub(super) is_removed: bool,
 }
 
+/// The alignment of a table and of its relocations in bytes.
+const ALIGN: u64 = 8;
+
 impl Slot<'_> {
+    /// Turns the section into a table or its relocations.
+    pub(super) fn set_kind(
+        &mut self,
+        endian: Endianness,
+        kind: SectionType,
+        flags: SectionFlags,
+        entry: u64,
+    ) {
+        self.header.sh_type.set(endian, kind);
+        self.header.sh_flags.set(endian, flags);
+        self.header.sh_addralign.set(endian, ALIGN);
+        self.header.sh_entsize.set(endian, entry);
+    }
+
     /// Returns the number of bytes in the new file.
     pub(super) fn len(&self) -> usize {
         match &self.new {

@@ -31,7 +31,8 @@ impl<'a> Symbols<'a> {
     pub(super) fn read(headers: &Headers<'a>) -> Result<Option<Self>, EmbedError> {
         let (endian, bytes) = (headers.endian, headers.bytes);
         let of_type = |kind| {
-            headers.sections.enumerate().filter(move |(_, s)| s.sh_type(endian) == kind).map(|(i, _)| i.0)
+            let sections = headers.sections.enumerate();
+            sections.filter(move |(_, header)| header.sh_type(endian) == kind).map(|(index, _)| index.0)
         };
         let mut tables = of_type(elf::SHT_SYMTAB);
         let Some(table) = tables.next() else { return Ok(None) };

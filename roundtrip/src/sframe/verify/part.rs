@@ -227,10 +227,9 @@ impl<'q, 't> Part<'q, 't> {
             if let Some(place) = segment.function {
                 let pcs = count_answered(pc..end, &segment);
                 // A function of the table that begins before the range and ends after it has merged two functions.
-                let is_padding = range.end - range.start <= padding
-                    && tables
-                        .extent(segment.piece)
-                        .is_some_and(|extent| extent.start < range.start && extent.end > range.end);
+                let is_merged = |extent: Range<u64>| extent.start < range.start && extent.end > range.end;
+                let is_small = range.end - range.start <= padding;
+                let is_padding = is_small && tables.extent(segment.piece).is_some_and(is_merged);
                 let counts = &mut self.found.counts;
                 if is_padding {
                     counts.pcs += pcs;
@@ -316,10 +315,7 @@ impl<'q, 't> Part<'q, 't> {
             while pc < tail.end {
                 let segment = cursor.seek(pc);
                 let end = segment.end.min(tail.end);
-                let in_table = match segment.function {
-                    Some(_) => count_answered(pc..end, &segment),
-                    None => 0,
-                };
+                let in_table = count_answered(pc..end, &segment);
                 self.found.counts.pcs += in_table;
                 self.found.counts.pcs_unjudged += in_table;
                 self.found.counts.pcs_unjudged_in_table += in_table;

@@ -2,10 +2,10 @@
 
 use object::elf;
 
-use super::Check;
 use super::error::StructureError;
 use super::image::Image;
 use super::pairs::Pair;
+use super::{Check, check_fields};
 
 /// Bytes of an entry.
 const ENTRY: usize = 16;
@@ -19,17 +19,12 @@ pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError>
         return check.same_bytes(pair);
     }
     for (index, (a, b)) in from.chunks_exact(ENTRY).zip(to.chunks_exact(ENTRY)).enumerate() {
-        let differs =
-            |field, old, new| Err(StructureError::Item { section: pair.new, index, field, old, new });
         let (tag, value) = (old.u64(a, 0), old.u64(a, 8));
         let (new_tag, new_value) = (new.u64(b, 0), new.u64(b, 8));
         let expected = if is_address(tag) { pairs.new_address(value) } else { value };
-        if tag != new_tag {
-            return differs("d_tag", tag, new_tag);
-        }
-        if expected != new_value {
-            return differs("d_val", expected, new_value);
-        }
+        let fields = [("d_tag", tag, new_tag), ("d_val", expected, new_value)];
+        let section = pair.new;
+        check_fields(&fields, |field, old, new| StructureError::Item { section, index, field, old, new })?;
     }
     Ok(())
 }

@@ -60,20 +60,15 @@ impl Regions {
         }
         if let Some(two) = all[1].windows(2).find(|two| two[0].end > two[1].start) {
             let (offset, end) = (two[1].start.to_u64(), two[0].end.to_u64());
-            return Err(StructureError::Overlap {
-                file: Version::New,
-                what: "sections or headers",
-                offset,
-                end,
-            });
+            let (file, what) = (Version::New, "sections or headers");
+            return Err(StructureError::Overlap { file, what, offset, end });
         }
         let mut loaded = [loaded_regions(old), loaded_regions(new)];
         // If a file has new headers before all other bytes, its old headers are still in the file, but not in use.
         let shift = check.first_shift();
         if shift != 0 {
-            for (side, (image, other, shift)) in
-                [(old, new, shift.wrapping_neg()), (new, old, shift)].into_iter().enumerate()
-            {
+            let sides = [(old, new, shift.wrapping_neg()), (new, old, shift)];
+            for (side, (image, other, shift)) in sides.into_iter().enumerate() {
                 let copies = copies_of_headers(image, other, shift);
                 for regions in [&mut loaded[side], &mut all[side]] {
                     regions.extend(&copies);
@@ -109,9 +104,8 @@ fn headers(image: &Image<'_>) -> Vec<Region> {
 
 fn push_section(regions: &mut Vec<Region>, image: &Image<'_>, index: usize, shifts: Option<[usize; 2]>) {
     let section = image.sections[index];
-    if let Some(Range { start, end }) =
-        image.range(section.offset, section.size).filter(|_| section.has_bytes())
-    {
+    let range = image.range(section.offset, section.size).filter(|_| section.has_bytes());
+    if let Some(Range { start, end }) = range {
         let [shift, end_shift] = shifts.map_or([None; 2], |shifts| shifts.map(Some));
         regions.push(Region { start, end, shift, end_shift });
     }
@@ -206,11 +200,10 @@ fn names_of(image: &Image<'_>) -> Range<usize> {
 const FILLERS: [u8; 2] = *b"XZ";
 
 impl Compare<'_> {
-    /// Compares the bytes between two parts with the other file. `others` are the parts of the other file, without the names
-    /// of sections. The bytes move with the part before them. If they do not, they
-    /// must be whole, outside of the parts of the other file: tools leave old section headers and old contents of
-    /// sections there. `shifts` are the distances by which the part before, its end and the part after have moved. `first`
-    /// is the distance of the first segment.
+    /// Compares the bytes between two parts with the other file. The bytes move with the part before them. Otherwise all
+    /// of them must be outside of the parts of the other file, where tools leave old section headers and old contents of
+    /// sections. `others` has the parts of the other file, without the names of sections. The array has the distances by
+    /// which the part before, its end and the part after have moved. `first` is the distance of the first segment.
     fn moved(
         &self,
         gap: Range<usize>,

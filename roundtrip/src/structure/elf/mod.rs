@@ -150,3 +150,15 @@ impl Check<'_> {
         0
     }
 }
+
+/// Returns an error about the first field whose value in the new file is not the expected value. The fields have a name,
+/// the expected value and the value in the new file, and `error` takes them in this order.
+fn check_fields(
+    fields: &[(&'static str, u64, u64)],
+    error: impl Fn(&'static str, u64, u64) -> StructureError,
+) -> Result<(), StructureError> {
+    match fields.iter().find(|(_, expected, new)| expected != new) {
+        Some(&(field, expected, new)) => Err(error(field, expected, new)),
+        None => Ok(()),
+    }
+}

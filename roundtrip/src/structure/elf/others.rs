@@ -5,12 +5,12 @@ use core::cell::Cell;
 use cfipack_format::widen::ToU64;
 use object::elf;
 
-use super::Check;
 use super::error::StructureError;
 use super::image::Image;
 use super::plain::Segment;
 use super::sections::segments_size;
 use super::segments::differs;
+use super::{Check, check_fields};
 
 /// How often the headers of a file may lead to each of its bytes, on average. It bounds the time for hostile files.
 const COMPARED_PER_BYTE: u64 = 4;
@@ -146,9 +146,7 @@ fn check_other(
         ("p_memsz", memsz, to.memsz),
         ("p_align", from.align, to.align),
     ];
-    if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
-        return Err(differs(index, field, old, new));
-    }
+    check_fields(&fields, |field, old, new| differs(index, field, old, new))?;
     // `PT_GNU_RELRO` protects memory, and no reader takes bytes of the file from it. Older versions of lld round its
     // size up to a page, beyond the memory of its segment. BOLT counts all of it as bytes of the file. Sections and
     // loaded bytes are compared elsewhere.

@@ -9,7 +9,7 @@ pub(super) const SEGMENT: u64 = 56;
 pub(super) const SECTION: u64 = 64;
 
 /// A program header.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Segment {
     pub(super) kind: u32,
     pub(super) flags: u32,

@@ -2,12 +2,12 @@
 
 use object::elf;
 
-use super::Check;
 use super::error::StructureError;
 use super::image::Image;
 use super::loads::Memory;
 use super::pairs::Pair;
 use super::symbols::SymbolMap;
+use super::{Check, check_fields};
 
 /// Compares the relocations of an object after its symbols got other indexes.
 pub(super) fn check_symbols(check: &Check<'_>, pair: Pair, map: &SymbolMap) -> Result<(), StructureError> {
@@ -26,9 +26,8 @@ pub(super) fn check_symbols(check: &Check<'_>, pair: Pair, map: &SymbolMap) -> R
             ("r_info", symbol << 32 | info & 0xffff_ffff, new_info),
             ("r_addend", old.u64(a, 16), new.u64(b, 16)),
         ];
-        if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
-            return Err(StructureError::Item { section: pair.new, index, field, old, new });
-        }
+        let section = pair.new;
+        check_fields(&fields, |field, old, new| StructureError::Item { section, index, field, old, new })?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::image::Image;
 use super::pairs::{Pair, Pairs};
 use super::plain::{SEGMENT, Section};
 use super::symbols::{SymbolMap, map_of};
-use super::{Check, dynamic, groups, relocations, strings, symbols};
+use super::{Check, check_fields, dynamic, groups, relocations, segments, strings, symbols};
 
 /// Checks each section: its header, then its bytes.
 pub(super) fn check(check: &Check<'_>, maps: &[SymbolMap]) -> Result<(), StructureError> {
@@ -51,7 +51,7 @@ fn check_first(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
         ("sh_offset", from.offset, to.offset),
         ("sh_size", size, to.size),
     ];
-    check_fields(0, &fields)?;
+    check_fields(&fields, |field, old, new| StructureError::Section { index: 0, field, old, new })?;
     check_numbers(0, from, to, link, info)
 }
 
@@ -72,26 +72,15 @@ fn check_numbers(
         ("sh_link", link, to.link.into()),
         ("sh_info", info, to.info.into()),
     ];
-    check_fields(index, &fields)
-}
-
-/// Returns an error about the first field with an unexpected value.
-fn check_fields(index: usize, fields: &[(&'static str, u64, u64)]) -> Result<(), StructureError> {
-    match fields.iter().find(|(_, old, new)| old != new) {
-        Some(&(field, old, new)) => Err(StructureError::Section { index, field, old, new }),
-        None => Ok(()),
-    }
+    check_fields(&fields, |field, old, new| StructureError::Section { index, field, old, new })
 }
 
 fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -> Result<(), StructureError> {
     let Check { old, new, pairs } = check;
     let (from, to) = (old.sections[pair.old], new.sections[pair.new]);
     let differs = |field, old, new| Err(StructureError::Section { index: pair.new, field, old, new });
-    let link = match pairs.new_of(from.link.to_usize()) {
-        Some(link) => link.to_u64(),
-        // `sh_link` is not the index of a section.
-        None => from.link.into(),
-    };
+    // `sh_link` may be no index of a section.
+    let link = pairs.new_of(from.link.to_usize()).map_or(from.link.into(), |link| link.to_u64());
     let info = expected_info(check, pair, maps);
     check_numbers(pair.new, from, to, link, info)?;
     let has_lost_symbols = map_of(maps, pair.old).is_some_and(|map| !map.is_identity());
@@ -157,12 +146,7 @@ fn check_place(
         let flags = old.loads.containing(from.addr, size).map_or(0, |load| load.segment.flags);
         let is_moved = from.addr != to.addr;
         if load.segment.flags != flags && (!is_moved || load.segment.flags & elf::PF_W.0 != 0) {
-            return Err(StructureError::Segment {
-                index: load.index,
-                field: "p_flags",
-                old: flags.into(),
-                new: load.segment.flags.into(),
-            });
+            return Err(segments::differs(load.index, "p_flags", flags.into(), load.segment.flags.into()));
         }
         if !from.has_bytes() {
             return check_empty_place(check, pair, from, to, shift);
@@ -174,10 +158,7 @@ fn check_place(
         };
     }
     if from.has_memory() && old.loads.containing(from.addr, from.size).is_some() {
-        let is_loaded = new.loads.containing(to.addr, to.size).is_some();
-        if !is_loaded {
-            return Err(not_loaded);
-        }
+        new.loads.containing(to.addr, to.size).ok_or(not_loaded)?;
     }
     if from.has_bytes() {
         // Other checks compare the bytes. The format demands their alignment.

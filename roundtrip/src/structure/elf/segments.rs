@@ -7,7 +7,7 @@ use super::image::Image;
 use super::loads::Load;
 use super::plain::Segment;
 use super::sections::segments_size;
-use super::{Check, PAGE, dynamic, others};
+use super::{Check, PAGE, check_fields, dynamic, others};
 
 /// Checks all program headers apart from the table's.
 pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
@@ -80,9 +80,7 @@ fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), Structure
     let first = if new.vaddr < old.vaddr { new } else { old };
     let is_front = front == 0 || front.is_multiple_of(PAGE) && first.offset == 0;
     fields.push(("p_vaddr", if is_front { new.vaddr } else { old.vaddr }, new.vaddr));
-    if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
-        return Err(differs(index, field, old, new));
-    }
+    check_fields(&fields, |field, old, new| differs(index, field, old, new))?;
     // A program with fixed addresses only needs the alignment of pages, whatever power of 2 the header has.
     let is_page =
         check.new.is_executable && [old.align, new.align].contains(&PAGE) && new.align.is_power_of_two();
@@ -117,9 +115,7 @@ fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
         ("p_memsz", segment.filesz, segment.memsz),
         ("p_align", PAGE, if has_known_align { PAGE } else { segment.align }),
     ];
-    if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
-        return Err(differs(index, field, old, new));
-    }
+    check_fields(&fields, |field, old, new| differs(index, field, old, new))?;
     check_congruent(index, segment, Segment { offset: 0, vaddr: 0, ..segment })?;
     for load in new.loads.0.iter().filter(|load| load.index != index) {
         let other = load.segment;
@@ -179,17 +175,7 @@ fn check_own(check: &Check<'_>) -> Result<(), StructureError> {
     }
     let spare = new.segments.iter().enumerate().filter(|(_, segment)| segment.kind == elf::PT_NULL.0);
     for (index, segment) in spare {
-        let used = Segment {
-            kind: elf::PT_NULL.0,
-            flags: 0,
-            offset: 0,
-            vaddr: 0,
-            paddr: 0,
-            filesz: 0,
-            memsz: 0,
-            align: 0,
-        };
-        if *segment != used && old.segments.get(index) != Some(segment) {
+        if *segment != Segment::default() && old.segments.get(index) != Some(segment) {
             return Err(differs(index, "p_type", 0, 0));
         }
     }

@@ -1,16 +1,16 @@
 //! Reports of the conversion into files: a line for each file, and a summary.
 
 use cfipack_lint::coverage::CodeBytes;
-use cfipack_roundtrip::most_frequent_first;
 
 use super::table::{Embed, Table};
 use crate::conversion::Consumer;
 use crate::edit::{FileReport, Part};
 use crate::io::debug_file::DebugFile;
 use crate::report::code;
-use crate::report::count::{Counts, Number, percent};
+use crate::report::count::{Number, percent};
 use crate::report::edits::{Reported, Totals};
 use crate::report::limits::{Covered, Remark};
+use crate::report::reasons;
 use crate::report::verdict;
 use crate::synthesized::SynthesizedCounts;
 
@@ -122,10 +122,7 @@ impl Reported for Embed {
                 format!("{all}: {converted} converted ({}), {omitted} omitted", percent(converted, functions))
             }
         }];
-        let reasons = most_frequent_first(&totals.reasons);
-        if !reasons.is_empty() {
-            lines.push(format!("omitted: {}", Counts(&reasons).list()));
-        }
+        lines.extend(reasons::list(&totals.reasons).map(|reasons| format!("omitted: {reasons}")));
         lines.extend(totals.synthesized.iter().flat_map(SynthesizedCounts::lines));
         if totals.kept != 0 {
             lines.push(format!("without CFI: {} kept from the old table", Number(totals.kept, "function")));
