@@ -155,8 +155,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         for (index, Compared { lost, hidden, .. }, held) in lost {
             // If the value is nowhere, the function never returns from here, unless a call before has not returned.
             let follows_call = returns && index.checked_sub(1).is_some_and(|before| analysis.is_call(before));
-            judge.wrong[index] |=
-                lost & kept & if follows_call { !(held & arguments) } else { held & !arguments };
+            judge.wrong[index] |= lost & kept & !arguments & if follows_call { u64::MAX } else { held };
             // No unwinder recovers such a register, although the function restores it.
             judge.wrong[index] |= hidden & kept & held & if is_left { !RETURN_ADDRESS } else { 0 };
         }
@@ -173,7 +172,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         self.analysis.for_each(|_, instruction, state| {
             for op in all.ops(instruction) {
                 if let (Op::Load { base, .. } | Op::Store { base, .. }, Some(state)) = (op, state)
-                    && let Value::Caller(own) = state.at(*base)
+                    && let Some(own) = state.at(*base).origin()
                     && own != self.arch.frame_pointer()
                 {
                     found |= index_of(self.arch, own).map_or(0, |index| 1 << index);

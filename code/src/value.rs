@@ -86,6 +86,15 @@ impl Value {
         }
     }
 
+    /// Returns the register whose value at the entry this is, or this is apart from a constant.
+    pub(crate) fn origin(self) -> Option<Register> {
+        match self {
+            Self::Caller(register) => Some(register),
+            Self::Site(site, _) => site.checked_sub(OUTSIDE).map(Register),
+            _ => None,
+        }
+    }
+
     /// Returns the place in memory that the value points at, if the value is an address on the stack.
     pub(crate) fn place(self) -> Option<Place> {
         match self {

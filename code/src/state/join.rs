@@ -12,6 +12,11 @@ fn stays((place, value): &(Place, Value), other: &State) -> bool {
     value.joined(other.load(*place)) == *value
 }
 
+/// Returns the bit of the return address. It is 63 if no register has it.
+fn link_bit(arch: Arch) -> u64 {
+    1 << index_of(arch, arch.return_address()).unwrap_or(63)
+}
+
 /// The facts of a state that a join with another state loses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
@@ -56,24 +61,18 @@ impl State {
     /// Returns whether the join would lose the stack pointer or the last place of a caller's register, while both
     /// states know it. Then one of the states most likely comes from a path that is never taken.
     pub(crate) fn is_grave(&self, arch: Arch, loss: Loss, other: &Self) -> bool {
-        let (stack, link) = (arch.stack_pointer(), index_of(arch, arch.return_address()));
+        let stack = arch.stack_pointer();
         if let (Value::Cfa(own), Value::Cfa(other)) = (self.get(arch, stack), other.get(arch, stack))
             && own != other
         {
             return true;
         }
-        let followed = link.map_or(0, |link| 1 << link) | callee_saved_bits(arch);
-        if loss.registers & followed == 0 && !loss.slots {
-            return false;
-        }
-        let before = self.kept(arch, u64::MAX, |_| true) & other.kept(arch, u64::MAX, |_| true);
-        let lost = before & !self.kept(arch, !loss.registers, |slot| stays(slot, other));
-        if lost == 0 {
+        if loss.registers & (callee_saved_bits(arch) | link_bit(arch)) == 0 && !loss.slots {
             return false;
         }
         let mut joined = self.clone();
         joined.lose(loss, other);
-        lost & !joined.perhaps(arch) != 0
+        self.kept(arch) & other.kept(arch) & !joined.kept(arch) & !joined.perhaps(arch) != 0
     }
 
     /// Joins with `other`, given the [`loss`](Self::loss) of the join.
@@ -102,28 +101,19 @@ impl State {
         loss.is_any()
     }
 
-    /// Returns the registers, as bits, with the caller's value in one of the registers `among` or in a slot that
-    /// counts.
-    fn kept(&self, arch: Arch, among: u64, counts: impl Fn(&(Place, Value)) -> bool) -> u64 {
+    /// Returns the callee-saved registers, and [that of the return address](link_bit), as bits, whose caller's value is in its
+    /// register or in a slot of the frame.
+    fn kept(&self, arch: Arch) -> u64 {
+        let link = link_bit(arch);
+        let followed = callee_saved_bits(arch) | link;
         let bit = |value: Value| match value {
-            Value::Caller(register) => index_of(arch, register).map_or(1 << 63, |index| 1 << index),
-            Value::Signed => 1 << arch.return_address().0,
+            Value::Caller(register) => index_of(arch, register).map_or(link, |index| 1 << index),
+            Value::Signed => link,
             _ => 0,
         };
-        let link = arch.return_address();
-        let saved = callee_saved_bits(arch);
-        let mut kept = 0;
-        for index in indexes(saved & among & self.registers.known()) {
-            kept |= if self.at(index) == Value::caller(index) { 1 << index } else { 0 };
-        }
-        if index_of(arch, link).is_some_and(|index| among & (1 << index) != 0) {
-            kept |= bit(self.get(arch, link)) & (1 << link.0);
-        }
-        let slots = self
-            .slots
-            .iter()
-            .filter(|slot| slot.0.is_in_frame() && counts(slot))
-            .fold(0, |kept, slot| kept | bit(slot.1));
-        kept | slots & (saved | 1 << 63 | 1 << link.0)
+        let registers = indexes(followed & self.registers.known());
+        let kept = registers.fold(0, |kept, index| kept | bit(self.at(index)) & 1 << index);
+        let slots = self.slots.iter().filter(|slot| slot.0.is_in_frame());
+        slots.fold(kept, |kept, slot| kept | bit(slot.1) & followed)
     }
 }

@@ -65,9 +65,50 @@ fn a_bound_ends_where_another_index_may_be_used() {
     let (none, skip) = ([0x0f, 0x1f, 0x40, 0], [0x85, 0xf6, 0x78, 5]); // nop; test esi, esi and js 0xa
     let (register, memory) = ([0x83, 0xff, 1], [0x83, 0x3f, 1]); // cmp edi, 1; cmp dword ptr [rdi], 1
     let (nop, mov, call) = ([0x66, 0x90], [0x89, 0xf7], [0xff, 0xd6]); // mov edi, esi; call rsi
-    assert_eq!([third(none, register, nop), third(none, memory, nop)], ["-", "-"]);
+    let je = [0x74, 0]; // je 0xc: both ways have the bound
+    assert_eq!([third(none, register, nop), third(none, memory, nop), third(none, register, je)], ["-"; 3]);
     assert_eq!([third(none, register, mov), third(none, register, call)], ["7+16"; 2]);
     assert_eq!([third(none, memory, call), third(skip, register, nop)], ["7+16"; 2]);
+}
+
+/// The path with a comparison comes to the table first, and then a path without one.
+#[test]
+fn a_bound_ends_where_a_path_has_no_comparison() {
+    let bytes = [
+        0x50, // 0: push rax
+        0x85, 0xf6, 0x78, 0x09, // 1: test esi, esi; js 0xe
+        0x83, 0xff, 0x01, // 5: cmp edi, 1
+        0x77, 0x1c, // 8: ja 0x26
+        0x85, 0xc9, // a: test ecx, ecx
+        0xeb, 0x02, // c: jmp 0x10
+        0xeb, 0x00, // e: jmp 0x10
+        0x48, 0x8d, 0x15, 0xe9, 0x0f, 0, 0, // 10: lea rdx, [rip+0xfe9]: 0x2000
+        0x48, 0x63, 0x04, 0xba, // 17: movsxd rax, [rdx+4*rdi]
+        0x48, 0x01, 0xd0, // 1b: add rax, rdx
+        0xff, 0xe0, // 1e: jmp rax
+        0x58, 0xc3, // 20: pop rax; ret
+        0x58, 0xc3, // 22: pop rax; ret
+        0x58, 0xc3, // 24: pop rax; ret
+        0x58, 0xc3, // 26: pop rax; ret
+    ];
+    let table = table_of([0x20, 0x22, 0x24]);
+    let third = |bytes: &[u8]| followed(Arch::Amd64, bytes, &table).0.split_off(16);
+    assert_eq!(third(&bytes)[..2], ["7+16", "7+8"]);
+    // ud2 instead of the second jump: the path without a comparison ends.
+    let ends = [&bytes[..0xe], &[0x0f, 0x0b], &bytes[0x10..]].concat();
+    assert_eq!(third(&ends)[..2], ["-", "-"]);
+}
+
+/// A comparison at the end of a loop is no fact at its start.
+#[test]
+fn a_loop_with_a_comparison_is_followed_to_its_end() {
+    // dec esi; cmp edi, 1; ja back; ret
+    let limit = [0xff, 0xce, 0x83, 0xff, 0x01, 0x77, 0xf9, 0xc3];
+    // dec esi; cmp rdi, rdx; jne back; ret
+    let registers = [0xff, 0xce, 0x48, 0x39, 0xd7, 0x75, 0xf9, 0xc3];
+    for bytes in [limit, registers] {
+        assert_eq!(followed(Arch::Amd64, &bytes, &cfipack_code::NoMemory).1, [], "{bytes:x?}");
+    }
 }
 
 /// A limited table has all of its entries, but no table starts outside of the function.

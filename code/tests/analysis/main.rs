@@ -121,6 +121,21 @@ fn a_loop_that_probes_the_stack_ends_at_the_address_in_a_register() {
     assert_eq!(cfas[5..], ["31+16384", "31+0"]);
 }
 
+/// A masked return address may be the return address, and a store of it adds no doubt.
+#[test]
+fn a_loop_that_stores_a_possible_value_again_is_followed_to_its_end() {
+    let bytes = words(&[
+        0xaa1e_03ed, // mov x13, x30
+        0x8a10_01ad, // and x13, x13, x16
+        0xf81f_0fed, // str x13, [sp, #-16]!
+        0xf900_03fe, // str x30, [sp]
+        0xb5ff_ffe0, // cbnz x0: the last str
+        0x9100_43ff, // add sp, sp, #16
+        0xd65f_03c0, // ret
+    ]);
+    assert_eq!(followed(Arch::Aarch64, &bytes, &cfipack_code::NoMemory).1, []);
+}
+
 /// A function is entered at the same place with frames of different sizes.
 #[test]
 fn entries_at_the_same_place_are_joined() {

@@ -7,6 +7,7 @@ use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
 
 mod calls;
 mod frames;
+mod joins;
 mod outermost;
 mod registers;
 

@@ -239,6 +239,30 @@ fn registers_of_another_convention_are_not_lost() {
     assert_eq!(Function::new(Arch::Amd64, &after_call).found(&rows), []);
 }
 
+/// OCaml 5 allocates by r15, and calls the collector of garbage before it writes there. The function returns with r15 as it
+/// was where it does not allocate.
+#[test]
+fn a_register_that_points_at_free_memory_is_not_lost() {
+    let found = |writes: [u8; 4]| {
+        let bytes = [
+            &[0x85, 0xc0, 0x74, 0x1a][..],   // 0: test eax, eax; je 0x1e
+            &[0x49, 0x83, 0xef, 0x18],       // 4: sub r15, 24
+            &[0x4d, 0x3b, 0x3e, 0x72, 0x12], // 8: cmp r15, [r14]; jb 0x1f
+            &[0x49, 0x8d, 0x47, 0x08],       // d: lea rax, [r15+8]
+            &writes,                         // 11: mov [rax-8], rdi
+            &[0x49, 0x8b, 0x66, 0x30],       // 15: mov rsp, [r14+0x30]
+            &[0x41, 0x5b, 0x41, 0xff, 0xe3], // 19: pop r11; jmp r11
+            &[0xc3],                         // 1e: ret
+            &[0xff, 0xd6, 0xeb, 0xea],       // 1f: call rsi; jmp 0xd
+        ];
+        let rows: [Described<'_>; 1] = [(0, (RSP, 8), &[])];
+        Function::new(Arch::Amd64, &bytes.concat()).found(&rows)
+    };
+    assert_eq!(found([0x48, 0x89, 0x78, 0xf8]), []);
+    // mov [rdi-8], rdi
+    assert_eq!(found([0x48, 0x89, 0x7f, 0xf8]), [(Kind::LostRegister, 0x21)]);
+}
+
 /// An unwinder authenticates the return address with the key that the CIE has.
 #[test]
 fn the_key_of_signed_return_addresses() {
