@@ -86,9 +86,10 @@ pub fn map<T: Send, R: Send>(pool: &dyn Pool, parts: Vec<T>, work: impl Fn(T) ->
 }
 
 /// Divides `count` items among a pool's threads. Returns the number of items in a part, at least `least`. There are
-/// several parts for each thread, because some threads start late.
+/// two parts for each thread, because some threads start late. With more parts, more rows would be encoded
+/// several times.
 pub fn part_len(pool: &dyn Pool, count: usize, least: usize) -> usize {
-    const PARTS_OF_A_THREAD: usize = 4;
+    const PARTS_OF_A_THREAD: usize = 2;
     match pool.threads() {
         0 | 1 => count.max(1),
         threads => count.div_ceil(threads.min(256) * PARTS_OF_A_THREAD).max(least),

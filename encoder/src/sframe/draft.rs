@@ -32,19 +32,15 @@ impl Draft<'_> {
 
     /// Allocates memory for `functions` functions, and for `index` bytes before the rows.
     pub(super) fn reserve_after(&mut self, index: usize, functions: usize, fre_bytes: Option<usize>) {
+        // The size of a typical block in bytes.
+        const TYPICAL_SIZE: usize = 64;
         let Entries { list, blocks, .. } = &mut self.entries;
-        match fre_bytes {
-            Some(fre_bytes) => {
-                list.reserve_exact(functions);
-                let distinct = if blocks.index.is_some() { functions / 5 * 2 } else { functions };
-                blocks.reserve_exact(index, distinct, fre_bytes);
-            }
-            None => {
-                list.reserve(functions);
-                // In a large program, somewhat less than two thirds of the functions share a block.
-                blocks.reserve(index, functions / 5 * 2);
-            }
-        }
+        list.reserve(functions);
+        // In a large program, somewhat less than two thirds of the functions share a block.
+        let distinct = functions / 5 * 2;
+        let is_exact = fre_bytes.is_some() && blocks.index.is_none();
+        let fre_bytes = fre_bytes.unwrap_or(distinct * TYPICAL_SIZE);
+        blocks.reserve(index, if is_exact { functions } else { distinct }, fre_bytes);
     }
 
     /// Records a function that exists and is not in the table.

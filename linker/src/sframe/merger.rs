@@ -75,13 +75,6 @@ impl<'a> Merger<'a> {
     /// Reserves memory for the functions of `objects` in one step. Call it once before you push many objects one by
     /// one. [`push_objects`](Self::push_objects) does this itself.
     pub fn reserve(&mut self, objects: &[Object<'_>]) {
-        let (functions, fre_bytes) = self.room(objects);
-        self.builder.reserve_for_write(functions, fre_bytes);
-    }
-
-    /// Estimates the number of functions of `objects`, and how many bytes their rows take in the output. The bytes
-    /// are `None` if any rows come from CFI.
-    pub(crate) fn room(&self, objects: &[Object<'_>]) -> (usize, Option<usize>) {
         let prefer = self.options.prefer;
         let (mut functions, mut fre_bytes, mut records) = (0, 0, Records::default());
         let version = self.options.table.version;
@@ -101,9 +94,9 @@ impl<'a> Merger<'a> {
             }
         }
         // In version 3 these bytes include the attributes. Rows of another version are about as large after
-        // reencoding.
+        // reencoding. The size of rows from CFI is not known.
         let fre_bytes = Some(fre_bytes).filter(|_| records.bytes == 0);
-        (functions + records.estimate(), fre_bytes)
+        self.builder.reserve_for_write(functions + records.estimate(), fre_bytes);
     }
 
     /// Adds the functions of an object, and returns how many there are and where their rows come from.

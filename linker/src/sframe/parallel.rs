@@ -56,10 +56,6 @@ struct Objects<'o, 'a, F> {
     all: &'o [Object<'a>],
     empty: Merger<'a>,
     live: &'o F,
-    /// The bytes of all objects.
-    bytes: usize,
-    /// The estimated number of their functions, and of the bytes of their rows.
-    room: (usize, Option<usize>),
     /// The number of bytes for a task.
     enough: usize,
 }
@@ -73,8 +69,8 @@ pub(crate) fn push_on<'a, L: FnMut(Field) -> Option<Live>>(
     mut report: impl FnMut(usize, Note),
 ) -> Contribution {
     let bytes = objects.iter().map(Object::len).sum();
-    let (room, enough) = (merger.room(objects), part_len(pool, bytes, LEAST_OF_A_TASK));
-    let objects = Objects { pool, all: objects, empty: merger.shard(), live, bytes, room, enough };
+    let enough = part_len(pool, bytes, LEAST_OF_A_TASK);
+    let objects = Objects { pool, all: objects, empty: merger.shard(), live, enough };
     let (units, shards) = objects.push();
     let (mut shards, mut sum) = (shards.into_iter(), Contribution::default());
     for Unit { objects: numbers, tasks } in units {
@@ -199,20 +195,12 @@ impl<'a, L: FnMut(Field) -> Option<Live>, F: Fn(usize) -> L + Sync> Objects<'_, 
         }
     }
 
-    /// Estimates the number of functions of some objects, and of the bytes of their rows.
-    fn room_for(&self, objects: &[Object<'a>]) -> (usize, Option<usize>) {
-        let bytes: usize = objects.iter().map(Object::len).sum();
-        let share = |all: usize| (all as u128 * bytes as u128 / self.bytes.max(1) as u128) as usize;
-        (share(self.room.0), self.room.1.map(share))
-    }
-
     fn run(&self, work: Work<'_, 'a>) -> Shard<'a> {
         let mut shard = self.shard();
         let Shard { merger, notes, sum } = &mut shard;
         match work {
             Work::Objects(numbers) => {
-                let (functions, fre_bytes) = self.room_for(&self.all[numbers.clone()]);
-                merger.builder.reserve_for_write(functions, fre_bytes);
+                merger.reserve(&self.all[numbers.clone()]);
                 for number in numbers {
                     let note = |note| notes.push((number, note));
                     *sum += merger.push_object(&self.all[number], (self.live)(number), note);

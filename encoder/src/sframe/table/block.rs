@@ -48,9 +48,6 @@ pub(crate) struct Blocks<'a> {
 /// batch, functions that repeat another function of the same batch would cost more than the batch saves.
 pub(crate) const GROUP: usize = 16;
 
-/// The size of a typical block in bytes, for reserving memory.
-const TYPICAL_SIZE: usize = 64;
-
 impl<'a> Blocks<'a> {
     pub(crate) fn new(options: Options, endian: Endian, seed: u64) -> Self {
         let index = (options.layout.shares_rows() && options.share).then(HashIndex::new);
@@ -71,11 +68,11 @@ impl<'a> Blocks<'a> {
         self.seed
     }
 
-    /// Allocates memory for `blocks` blocks, after `front` bytes if there are no blocks yet.
-    pub(crate) fn reserve(&mut self, front: usize, blocks: usize) {
+    /// Allocates memory for `blocks` blocks of `bytes` bytes, after `front` bytes if there are no blocks yet.
+    pub(crate) fn reserve(&mut self, front: usize, blocks: usize, bytes: usize) {
         if self.starts.is_empty() {
             // Zeroed memory is not touched before it is used.
-            self.bytes = vec![0; front + blocks * TYPICAL_SIZE + CHUNK];
+            self.bytes = vec![0; front + bytes + CHUNK];
             (self.front, self.end) = (front, front);
         }
         self.starts.reserve(blocks);
@@ -328,18 +325,6 @@ impl<'a> Blocks<'a> {
     pub(crate) fn make_room_for(&mut self, len: usize) {
         if self.bytes.len() < self.end + len + CHUNK {
             self.grow(self.end + len + CHUNK);
-        }
-    }
-
-    /// Allocates memory as [`reserve`](Self::reserve) does, for `bytes` bytes of blocks.
-    pub(crate) fn reserve_exact(&mut self, front: usize, blocks: usize, bytes: usize) {
-        if self.starts.is_empty() {
-            self.bytes = vec![0; front + bytes + CHUNK];
-            (self.front, self.end) = (front, front);
-        }
-        self.starts.reserve_exact(blocks);
-        if let Some(index) = &mut self.index {
-            index.reserve(blocks);
         }
     }
 

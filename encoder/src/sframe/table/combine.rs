@@ -193,25 +193,25 @@ fn settle(
 impl NewBlocks {
     /// Finds the new blocks of a shard with some blocks. There are `first` blocks before it.
     fn find(blocks: usize, first: u32, members: Option<Grouped<Member>>) -> Self {
-        let end = blocks as u32;
         let Some(members) = members else {
-            return Self { places: Vec::new(), runs: iter::once(0..end).collect() };
+            return Self { places: Vec::new(), runs: iter::once(0..blocks as u32).collect() };
         };
         let mut places = vec![0; blocks];
         for Member { number, place } in members.items {
             places[number.to_usize()] = place;
         }
-        let (mut runs, mut count, mut start) = (Vec::new(), 0, None);
+        let (mut runs, mut count) = (Vec::<Range<u32>>::new(), 0);
         for (place, number) in places.iter_mut().zip(0..) {
-            if *place == first + number {
-                *place = count;
-                count += 1;
-                start = start.or(Some(number));
-            } else if let Some(start) = start.take() {
-                runs.push(start..number);
+            if *place != first + number {
+                continue;
+            }
+            *place = count;
+            count += 1;
+            match runs.last_mut() {
+                Some(run) if run.end == number => run.end += 1,
+                _ => runs.push(number..number + 1),
             }
         }
-        runs.extend(start.map(|start| start..end));
         Self { places, runs }
     }
 }
