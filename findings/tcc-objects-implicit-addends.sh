@@ -5,8 +5,8 @@
 # gold and ld.lld link it: the first function is described by all the FDEs, and the other functions by none. TinyCC's own linker
 # adds the field to the addend, so that programs that it links itself are right.
 #
-# Expected: the addend of Elf64_Rela is r_addend, and the field's contents do not matter (gABI, "Relocation"); x86-64 has only such relocations (System V
-# ABI, AMD64, "Relocation Types"). `.text` has right relocations.
+# Expected: the addend of Elf64_Rela is r_addend, and the field's contents do not matter (gABI, "Relocation"); x86-64 has only such
+# relocations (System V ABI, AMD64, "Relocation Types"). `.text` has right relocations.
 #
 # Needs: x86-64 Linux, binutils (for its libraries), python3 with pip, apt-get with the package lists of Debian 12, dpkg-deb. About
 # 30 MB are downloaded.
