@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # gcc 12 for m68k writes no rows for epilogues, with -fasynchronous-unwind-tables too: behind the instruction that drops the frame, rows
 # are still those of the body. At the `rts` of the function here the CFA is sp+36 and should be sp+4; with -fno-omit-frame-pointer it is
-# a6+8, although `unlk a6` has put the caller's a6 back.
+# a6+8, although `unlk a6` has put the caller's a6 back. (gcc 12 for Xtensa, lx106, and gcc 5.4 for AVR do the same.)
 #
 # Expected: "The table is exact at each instruction boundary, so it can be used for stack unwinding from asynchronous events" (gcc's
 # manual, -fasynchronous-unwind-tables). gcc 12 for alpha, arc, powerpc64, riscv64, sh4 and x86-64 has rows for the same epilogue; the
