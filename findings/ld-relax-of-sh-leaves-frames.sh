@@ -5,7 +5,8 @@
 # fails (".eh_frame_hdr refers to overlapping FDEs").
 #
 # Expected: an FDE starts at its function, whose symbol ld has moved (DWARF 5, 6.4.1, initial_location), and rows begin at the instructions
-# that they are for. ld for RISC-V, which deletes bytes too, corrects starts, lengths and advances.
+# that they are for. ld for RISC-V, which deletes bytes too, corrects starts, lengths and advances. (ld 2.26 for AVR with --relax corrects
+# starts and lengths, and not the advances behind a call that it has shortened.)
 #
 # What follows: traces through code that was compiled with -mrelax find no FDE, or another function's.
 #
