@@ -4,7 +4,7 @@
 # Without -r, or without --gc-sections, ld.lld keeps the FDEs. (23.1.4 does the same.)
 #
 # Expected: the FDEs of the functions that are kept, as GNU ld writes them for the same options. `.eh_frame` is what unwinders need of a function
-# (System V ABI, AMD64, "Unwind Library Interface"), and no section refers to it, so for a collection of garbage it lives with the
+# (System V ABI, AMD64, "EH_FRAME sections"), and no section refers to it, so for a collection of garbage it lives with the
 # functions that it refers to.
 #
 # What follows: libraries that are reduced to one object by -r --gc-sections take exceptions away from programs.
