@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # clang 14 for x86-64 gives an interrupt handler with an error code the rows of a function that was called: the error code is taken for the
 # return address. Before the registers are saved there is also a `push rax` without a row, so that in the body the CFA is 16 bytes too low,
-# and the return address is the word that was pushed to align the stack. (19.1.7 does the same.)
+# and the return address is the word that was pushed to align the stack. (19.1.7 and 23.1.4 do the same.)
 #
 # Expected: as gcc 12 has it for the same source: at the handler's first instruction the CFA is rsp+16, because the processor has pushed the
 # error code behind the return address (clang's and gcc's manuals, attribute "interrupt": the second argument is the error code), and each
