@@ -12,7 +12,7 @@ use cfipack_roundtrip::{Options, Stats, stats};
 use serde::Serialize;
 
 use super::Arguments;
-use crate::conversion::{Conversion, TableOptions};
+use crate::conversion::Conversion;
 use crate::io::debug_file::{DebugFile, DebugFileJson};
 use crate::io::each::Outcome;
 use crate::io::input::{self, CALL_FRAMES, Contents, Object};
@@ -28,6 +28,7 @@ use crate::report::source::Source;
 use crate::report::status::{self, Status};
 use crate::report::unverified::WithoutRows;
 use crate::report::verification;
+use crate::table_options::TableOptions;
 
 /// Counts the tables of an object. If the object has no table, counts the table that a conversion writes.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
