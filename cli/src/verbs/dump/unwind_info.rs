@@ -50,7 +50,7 @@ pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcom
             let referent = compact.referent(field)?;
             Some(Destination { name: Escaped(&referent.name), addend: referent.addend })
         };
-        write!(out, "{}", from_fn(|f| section.dump(f, &destination)))?;
+        write!(out, "{}", from_fn(|f| section.dump(f, destination)))?;
     }
     let broken = Cell::new(None);
     if let Some(table) = table {
