@@ -171,7 +171,8 @@ fn register_of(directives: &Directives, directive: &Directive) -> Option<Registe
     }
 }
 
-/// Returns the instructions that give the rules at a function's entry: the CFA and, on x86, where the return address is.
+/// Returns the instructions for the rules at a function's entry: the CFA and, on x86, the place of the return
+/// address.
 pub(crate) fn at_entry(arch: Arch) -> impl Iterator<Item = Instruction<'static>> {
     let offset = arch.cfa_offset_at_entry();
     let is_pushed = arch.pushed_by_call() != 0;

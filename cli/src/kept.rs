@@ -37,7 +37,7 @@ pub struct Kept {
 
 impl Kept {
     /// Adds the functions of the file's old table that no CFI covers to a new table, if the code [proves](proven) their
-    /// rows. Without `by_code`, only those of stubs.
+    /// rows. Without `by_code`, only functions of stubs are added.
     ///
     /// # Errors
     /// The code of the file cannot be read.
@@ -61,13 +61,13 @@ impl Kept {
         Ok(kept)
     }
 
-    /// Returns whether a function of these has one of the PCs.
+    /// Returns whether a kept function contains one of the PCs.
     pub fn overlaps(&self, pcs: &Range<Address>) -> bool {
         let before = self.functions.range(..pcs.end).next_back();
         before.is_some_and(|(_, end)| *end > pcs.start)
     }
 
-    /// Removes a function that the new table cannot distinguish or reach. Returns false if it is none of these.
+    /// Removes a function that the new table cannot distinguish or reach. Returns false if the function is not kept.
     pub fn omit(&mut self, omitted: &Unsupported) -> bool {
         self.functions.remove(&omitted.function.address()).is_some()
     }
@@ -98,7 +98,7 @@ impl Kept {
     }
 }
 
-/// Calls `read` with the tables of a file before its change. Tables that cannot be read are no tables.
+/// Calls `read` with the tables of a file before its change. Tables that cannot be read are left out.
 fn with_old_tables<T>(
     file: &File<'_>,
     read: impl FnOnce(&[Section<'_>]) -> anyhow::Result<T>,
@@ -109,8 +109,8 @@ fn with_old_tables<T>(
     read(&tables)
 }
 
-/// Returns the functions of tables that no CFI covers and whose rows the code proves, in ascending order. The code is
-/// that of stubs that a linker wrote. With `by_code`, other code is followed too.
+/// Returns the functions of tables that no CFI covers and whose rows the code proves, in ascending order. The code must
+/// be stubs that a linker wrote. With `by_code`, other code is followed too.
 ///
 /// # Errors
 /// The sections or symbols of the file cannot be read.

@@ -6,8 +6,8 @@
 //! - `report/` prints text and JSON, and `instructions/` prints a function's code beside its rows.
 //! - `io/` reads and writes files.
 //! - `edit/` finds and replaces many files. The verbs that change files use it.
-//! - `conversion`, `synthesized`, `kept` and `unjudged` build `.sframe` sections in memory, and `compact/` builds
-//!   `__unwind_info`.
+//! - `conversion`, `synthesized`, `kept` and `unjudged` build `.sframe` sections in memory by `table_options`, and
+//!   `compact/` builds `__unwind_info`.
 //! - `ld/` is the second command, `cfi2sframe-ld`, which runs a linker.
 //!
 //! This is a library only so that the example `manual` can read the command's definition. The example writes man pages
@@ -23,6 +23,7 @@ pub mod ld;
 mod missing;
 mod report;
 mod synthesized;
+mod table_options;
 mod unjudged;
 mod verbs;
 

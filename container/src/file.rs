@@ -155,10 +155,7 @@ impl<'a> File<'a> {
     /// `PT_GNU_SFRAME` is returned. It may be longer than the table, because ld reserves its size before it merges
     /// tables. So use the length in the table's header.
     pub fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
-        match &self.format {
-            Format::Elf(elf) => elf.sframe_sections(),
-            Format::MachO(_) => Ok(Vec::new()),
-        }
+        self.as_elf().map_or(Ok(Vec::new()), Elf::sframe_sections)
     }
 
     /// Returns the sections of code, or the executable segments if the file has no section headers. Relocations are
@@ -177,19 +174,13 @@ impl<'a> File<'a> {
     /// relocations are applied to a section if this crate knows all of their types; otherwise the section is returned
     /// as it is. The result is empty for a Mach-O file.
     pub fn data_sections(&self) -> Result<Vec<Section<'a>>, Error> {
-        match &self.format {
-            Format::Elf(elf) => elf.data_sections(),
-            Format::MachO(_) => Ok(Vec::new()),
-        }
+        self.as_elf().map_or(Ok(Vec::new()), Elf::data_sections)
     }
 
     /// Returns the section of an ELF file's debug information with the given name, decompressed and relocated. The
     /// result is `None` for a Mach-O file.
     pub fn debug_section(&self, name: &str) -> Result<Option<Section<'a>>, Error> {
-        match &self.format {
-            Format::Elf(elf) => elf.debug_section(name),
-            Format::MachO(_) => Ok(None),
-        }
+        self.as_elf().map_or(Ok(None), |elf| elf.debug_section(name))
     }
 
     /// Returns the pointers that the dynamic linker sets to functions and data of other files (`JUMP_SLOT`,
@@ -199,10 +190,7 @@ impl<'a> File<'a> {
     /// The result is empty unless the file is a linked ELF file with section headers. Relocations that cannot be read
     /// are skipped.
     pub fn imports(&self) -> Vec<(Address, Cow<'a, str>)> {
-        match &self.format {
-            Format::Elf(elf) => elf.imports(),
-            Format::MachO(_) => Vec::new(),
-        }
+        self.as_elf().map_or(Vec::new(), Elf::imports)
     }
 
     /// Returns the addresses of this file that the dynamic linker stores as pointers (`RELATIVE`, `IRELATIVE`), in the
@@ -212,10 +200,7 @@ impl<'a> File<'a> {
     /// file with section headers, and with such relocations in `.rela` sections only. Relocations that cannot be read are
     /// skipped.
     pub fn relative_pointers(&self) -> Option<Vec<Address>> {
-        match &self.format {
-            Format::Elf(elf) => elf.relative_pointers(),
-            Format::MachO(_) => None,
-        }
+        self.as_elf()?.relative_pointers()
     }
 
     /// Reads the symbols of functions, sorted by address. This function reads the whole symbol table.

@@ -20,13 +20,9 @@ pub(crate) fn number(name: &str) -> Option<u16> {
     if name == "fp" {
         return Some(8);
     }
-    if let Some(number) = position(&INTEGER, name).or_else(|| numbered(name, "x")) {
-        return Some(number);
-    }
-    if let Some(number) = position(&FLOAT, name).or_else(|| numbered(name, "f")) {
-        return Some(number + 32);
-    }
-    Some(numbered(name, "v")? + 96)
+    let integer = || position(&INTEGER, name).or_else(|| numbered(name, "x"));
+    let float = || Some(position(&FLOAT, name).or_else(|| numbered(name, "f"))? + 32);
+    integer().or_else(float).or_else(|| Some(numbered(name, "v")? + 96))
 }
 
 /// Returns the number of a name such as `x31`: the prefix and a decimal number below 32.

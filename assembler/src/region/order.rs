@@ -1,4 +1,4 @@
-//! Keeps functions in the order of their addresses, in whatever order they are added.
+//! Sorts functions by address while they are added in any order.
 
 use alloc::vec;
 use alloc::vec::Vec;

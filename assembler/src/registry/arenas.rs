@@ -25,7 +25,7 @@ pub(super) const LEAST: usize = if cfg!(all(test, loom)) { 32 } else { 512 };
 /// The number of sizes.
 const SIZES: usize = if cfg!(all(test, loom)) { 2 } else { 32 };
 const SLOTS: usize = 2 * SIZES;
-/// How many slots may be tried for memory of a size: those of this size and of the next three.
+/// The number of slots that are tried for memory of a size: the slots for this size and for the next three sizes.
 const TRIED: usize = 8;
 /// The number of the current slot while there is no memory.
 const NONE: u64 = SLOTS as u64;
@@ -104,7 +104,7 @@ impl Arenas {
         None
     }
 
-    /// Makes no memory current, and frees what no reader uses.
+    /// Leaves no current memory, and frees all memory that no reader uses.
     pub(super) fn clear(&self) {
         self.publish(self.current.load(Ordering::Relaxed), SLOTS);
         self.reclaim();

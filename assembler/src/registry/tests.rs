@@ -142,11 +142,8 @@ fn a_region_over_removed_ones() {
         for number in 0..COUNT {
             let is_replaced = (start..start + 4).contains(&number);
             let expected = if is_replaced { 8000 } else { 8 * number };
-            assert_eq!(
-                mark(reader.lookup(Address(BASE + 32 * number + 8))),
-                Some(expected),
-                "{start} {number}"
-            );
+            let found = mark(reader.lookup(Address(BASE + 32 * number + 8)));
+            assert_eq!(found, Some(expected), "{start} {number}");
         }
     }
 }

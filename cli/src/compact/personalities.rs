@@ -45,8 +45,8 @@ impl Personalities {
     }
 }
 
-/// Returns what is wrong with the pointers of an object's rows, each with the offset of the row. Rows in DWARF mode leave
-/// the personality and the LSDA to the FDE.
+/// Checks the pointers of an object's rows. Returns the faults, each with the offset of its row. Rows in DWARF mode are not
+/// checked, because the FDE gives the personality and the LSDA.
 pub fn faults_of_pointers(
     file: &File<'_>,
     compact: &CompactUnwind<'_>,

@@ -8,7 +8,7 @@ use cfipack_roundtrip::unwind_info::{Stats, Table, stats};
 
 use super::entries::Entries;
 use super::source::{Source, check_arch};
-use crate::io::input::by_name;
+use crate::io::values::by_name;
 use crate::report::compact_verdict::{self, Verdict};
 
 /// Options of the table

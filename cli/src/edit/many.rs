@@ -6,9 +6,9 @@ use anyhow::{Context as _, bail};
 
 use crate::edit::{Found, Place, find};
 use crate::io::check;
-use crate::io::input::number_in;
 use crate::io::original::Policy;
 use crate::io::spool::Spool;
+use crate::io::values::number_in;
 use crate::report::edits::Run;
 
 /// Options for many files

@@ -14,10 +14,10 @@ use cfipack_roundtrip::same_row;
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
-use super::disassembly::with_target;
 use super::frame::Frame;
 use super::marks::{self, Mark, TABLE};
 use super::rows::{self, RulesWords, TableRows};
+use super::with_target;
 use crate::report::count::Number;
 use crate::report::escaped::Escaped;
 use crate::report::place::Places;

@@ -1,4 +1,5 @@
-//! Copies attributes of an old file to the changed file: owner, mode, extended attributes, and on request the time of modification.
+//! Copies attributes of an old file to the changed file: owner, mode, extended attributes, and on request the time of
+//! modification.
 
 use std::fs::{File, Metadata};
 use std::io;

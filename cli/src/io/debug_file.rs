@@ -97,7 +97,7 @@ impl DebugFileOption {
         }
         let mut other = None;
         let candidates = candidates(input, elf);
-        // The name can be that of the input itself, or a link to it.
+        // The name can lead to the input itself.
         let own = input.canonicalize().ok();
         let exists = |path: &&PathBuf| path.exists() && path.canonicalize().ok() != own;
         for path in candidates.iter().filter(exists) {

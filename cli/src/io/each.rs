@@ -86,31 +86,27 @@ fn for_each_in(
     let is_missed = |object: &Object<'_>| absent::missed_cfi(object, parts.cfi? == Demand::Fail);
     for object in input.objects(placement)? {
         let outcome = object.and_then(|object| {
-            let outcome = each(&object).with_context(|| object.name.to_string());
-            if let Ok(Outcome::Absent(what) | Outcome::MissingTable(what) | Outcome::AllOmitted(what, _)) =
-                &outcome
+            let outcome = each(&object).with_context(|| object.name.to_string())?;
+            if let Outcome::Absent(what) | Outcome::MissingTable(what) | Outcome::AllOmitted(what, _) =
+                outcome
             {
                 absent.get_or_insert_with(|| absent::from_object(&object, what));
             }
             match outcome {
-                Ok(Outcome::Absent(_)) => {
+                Outcome::Done(status) => {
+                    is_done = true;
+                    return Ok(Some(status));
+                }
+                Outcome::Absent(_) => {
                     missed.extend(is_missed(&object).map(|skip| (object.name, Missed::Cfi(skip))));
                 }
-                Ok(Outcome::MissingTable(what)) => missed.push((object.name, Missed::Table(what))),
-                Ok(Outcome::AllOmitted(_, status)) => omitted = omitted.max(status),
-                _ => {}
+                Outcome::MissingTable(what) => missed.push((object.name, Missed::Table(what))),
+                Outcome::AllOmitted(_, status) => omitted = omitted.max(status),
             }
-            outcome
+            Ok(None)
         });
-        let status = match outcome {
-            Ok(Outcome::Done(status)) => {
-                is_done = true;
-                Ok(status)
-            }
-            Ok(Outcome::Absent(_) | Outcome::MissingTable(_) | Outcome::AllOmitted(..)) => continue,
-            Err(error) => Err(error),
-        };
-        match reported(status) {
+        let Some(result) = outcome.transpose() else { continue };
+        match reported(result) {
             Some(status) => worst = worst.max(Some(status)),
             None => return Ok(worst.unwrap_or(Status::Done)),
         }
@@ -134,7 +130,7 @@ fn for_each_in(
     Ok(worst)
 }
 
-/// What a member of an archive lacks, if other members have it.
+/// Something that a member of an archive does not have, although other members have it.
 enum Missed {
     /// A table for its CFI.
     Table(&'static str),

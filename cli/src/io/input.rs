@@ -4,10 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::io::Write;
-use std::num::IntErrorKind;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use anyhow::{Context as _, anyhow, bail};
 use cfipack_cfi::Functions;
@@ -15,7 +12,6 @@ use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::edit::Skip;
 use crate::io::absent;
@@ -423,38 +419,4 @@ pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameS
 pub fn describe_functions(sections: &[CallFrameSection<'_>]) -> bool {
     let has_excluded = sections.iter().any(|section| !section.excluded.is_empty());
     sections.iter().any(|section| !has_excluded || Functions::new(&section.cfi()).next().is_some())
-}
-
-/// Returns a parser of values by their names.
-pub fn by_name<T: Copy + Send + Sync + 'static, const N: usize>(
-    all: [T; N],
-    name: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(all.map(name)).map(move |given| {
-        let found = all.into_iter().find(|value| name(*value) == given);
-        found.expect("the parser takes no other names")
-    })
-}
-
-/// Returns a parser of numbers in a range.
-pub fn number_in<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
-where
-    T: FromStr + PartialOrd + fmt::Display + Clone,
-{
-    move |text| {
-        let number = text.parse().ok().filter(|number| range.contains(number));
-        number.ok_or_else(|| format!("not a number from {} to {}", range.start(), range.end()))
-    }
-}
-
-/// Parses an address: decimal, or hexadecimal with `0x`.
-pub fn parse_address(text: &str) -> Result<Address, String> {
-    let value = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse::<u64>(),
-    };
-    value.map(Address).map_err(|error| match error.kind() {
-        IntErrorKind::PosOverflow => "the number does not fit into 64 bits".to_string(),
-        _ => "an address has the form 1234 or 0x4d2".to_string(),
-    })
 }

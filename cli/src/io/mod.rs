@@ -9,6 +9,7 @@
 //! - `original` replaces a file with a changed version; `temporary`, `replace` and `attributes` help it.
 //! - `entry` and `directory` open files in a directory without following swapped symbolic links.
 //! - `signals` removes temporary files when a signal ends the process.
+//! - `values` parses values of options.
 
 pub mod absent;
 mod attributes;
@@ -29,3 +30,4 @@ mod replace;
 mod signals;
 pub mod spool;
 pub mod temporary;
+pub mod values;

@@ -122,7 +122,7 @@ mod tests {
     const BUSY_CHILD: &str = "io::temporary::tests::busy_child";
     const DIRECTORY: &str = "CFI2SFRAME_TEST_DIRECTORY";
 
-    /// This is no test. It is the process that receives signals.
+    /// The process that receives signals. It tests nothing itself.
     #[test]
     fn child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };
@@ -134,7 +134,7 @@ mod tests {
         std::thread::sleep(Duration::from_secs(600));
     }
 
-    /// This is no test either. It is the process with several threads that create files all the time.
+    /// A process with several threads that create files all the time. It tests nothing itself.
     #[test]
     fn busy_child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };
@@ -207,6 +207,7 @@ mod tests {
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
         fs::remove_dir(&directory).unwrap();
     }
+
     /// No thread creates a file after a handler on another thread has removed the existing files.
     #[test]
     fn a_signal_ends_all_threads() {

@@ -16,12 +16,10 @@
 //! The exit status is the linker's. If the linked file cannot take a table, a warning names the reason, and the file
 //! stays as the linker wrote it. Relocatable output (`-r`) stays as it is, because not every linker reads tables.
 //!
-//! `arguments` reads the linker's arguments, `real` finds and starts the linker, and `stamp` tells whether it wrote the
-//! file.
+//! `arguments` reads the linker's arguments, and `real` finds and starts the linker.
 
 mod arguments;
 mod real;
-mod stamp;
 
 use std::env;
 use std::ffi::OsString;
@@ -29,6 +27,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
+use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow};
 use cfipack_container::Kind;
@@ -37,7 +36,6 @@ use clap::Parser as _;
 use crate::CommandLine;
 use crate::report::status::{self, Status};
 use arguments::Arguments;
-use stamp::Stamp;
 
 const OPTIONS: &str = "CFI2SFRAME_LD_OPTIONS";
 const REQUIRED: &str = "CFI2SFRAME_LD_REQUIRED";
@@ -77,6 +75,21 @@ fn run(name: &Path, given: &[OsString]) -> anyhow::Result<ExitCode> {
     let is_required = is_required || arguments.is_strict;
     let status = change(&arguments, before, is_required && real::is_linker(&linker))?;
     Ok(if is_required { status::exit(Ok(status)) } else { ExitCode::SUCCESS })
+}
+
+/// Length and time of a regular file. A linker that writes the file changes one of them.
+#[derive(PartialEq, Eq, Debug)]
+struct Stamp {
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    /// Returns the file's stamp, or `None` if it is no regular file (for example `/dev/null`) or does not exist.
+    fn read(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some(Self { len: metadata.len(), modified: metadata.modified().ok() })
+    }
 }
 
 /// Puts a table into the file that the linker wrote.

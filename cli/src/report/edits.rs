@@ -188,9 +188,9 @@ impl<'e, E: Reported> RunReport<'e, E> {
     /// Warns of members that a user may miss. Members without any CFI are usual, and named only where they fail the run.
     fn missed(&self, file: &FileReport<E::Report>, lines: &mut Lines) {
         let is_named = file.origin == Origin::Named;
-        let is_said =
+        let is_reported =
             |skip: Skip| skip.is_of_other_kind() || is_named && (self.run.strict || skip.is_unusable());
-        let missed: Vec<_> = file.missed.iter().filter(|missed| is_said(missed.skip)).collect();
+        let missed: Vec<_> = file.missed.iter().filter(|missed| is_reported(missed.skip)).collect();
         for MissedMember { member, skip, .. } in missed.iter().take(NAMED_MEMBERS) {
             lines.warn(&file.name, &format_args!("member {member} stays as it is: {skip}"));
         }

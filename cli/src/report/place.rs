@@ -12,7 +12,8 @@ use cfipack_container::{File, Kind, Location, Section, Symbols};
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 
-use crate::io::input::{self, Object};
+use crate::io::input::Object;
+use crate::io::values;
 use crate::report::escaped::Escaped;
 use crate::report::name_room::NameRoom;
 use crate::report::symbol::{self, Names, SymbolName};
@@ -32,7 +33,7 @@ pub fn parse(text: &str) -> Result<Place, String> {
         Some((section, offset)) => (Some(section.to_string()), offset),
         None => (None, text),
     };
-    let offset = input::parse_address(offset).map_err(|error| format!("{error}, in an object .text+0x4"))?;
+    let offset = values::parse_address(offset).map_err(|error| format!("{error}, in an object .text+0x4"))?;
     Ok(Place { section, offset })
 }
 
@@ -84,7 +85,7 @@ impl<'f, 'a> Places<'f, 'a> {
         Self { file, symbols, code, names: Names::default(), room }
     }
 
-    /// Returns a copy that prints symbols as `names` says.
+    /// Sets the form in which symbols are printed.
     pub fn with_names(self, names: Names) -> Self {
         Self { names, ..self }
     }

@@ -20,6 +20,7 @@ use crate::io::debug_file::{DebugFile, DebugFileOption};
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Demand, Object, Parts};
 use crate::io::output::{self, Standard};
+use crate::io::values;
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
 use crate::report::excluded::{self, Unplaced};
@@ -56,7 +57,7 @@ pub struct Arguments {
     #[arg(short, long)]
     recursive: bool,
     /// Number of threads; the report does not depend on it
-    #[arg(long, value_name = "N", default_value = "1", hide_default_value = true, value_parser = input::number_in(1..=256_u16))]
+    #[arg(long, value_name = "N", default_value = "1", hide_default_value = true, value_parser = values::number_in(1..=256_u16))]
     jobs: u16,
     /// Report these kinds only
     #[arg(long, value_name = "KIND", value_parser = kind)]
@@ -100,8 +101,8 @@ fn kind(text: &str) -> Result<&'static str, String> {
     found.ok_or_else(|| format!("not a kind: {}", names()))
 }
 
-/// What `lint` has besides its arguments: what is known already, the log in SARIF, and the names of `--function` that no
-/// file had so far.
+/// The state of a run: findings that are not reported, the log in SARIF, and the names of `--function` that no file had
+/// so far.
 struct Session<'a> {
     baseline: Baseline,
     ignored: Ignored,

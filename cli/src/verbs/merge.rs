@@ -16,14 +16,15 @@ use cfipack_format::{Address, Key};
 use cfipack_linker::linked::{Merged, Tables};
 use serde::Serialize;
 
-use crate::conversion::parse_version;
 use crate::io::check;
 use crate::io::input::{self, Contents, Input, Object};
 use crate::io::output;
+use crate::io::values;
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::FileName;
 use crate::report::reasons;
 use crate::report::status::{self, Status};
+use crate::table_options::parse_version;
 
 /// Merges several .sframe tables into one sorted table
 #[derive(clap::Args, Debug)]
@@ -49,10 +50,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     section: Option<PathBuf>,
     /// Where the bytes of --section will lie in memory [default: where the first table does]
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    #[arg(long, value_name = "ADDR", value_parser = values::parse_address)]
     place: Option<Address>,
     /// Where a bare .sframe section lies in memory; of several, once for each, in order [default: 0]
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    #[arg(long, value_name = "ADDR", value_parser = values::parse_address)]
     address: Vec<Address>,
     /// Version of the merged table: 2 or 3 [default: the highest of the inputs, but not 1]
     #[arg(long, value_name = "N", value_parser = parse_version)]
@@ -72,11 +73,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let objects: Vec<_> =
         inputs.iter().map(|input| input.object(Placement::Apart)).collect::<Result<_, _>>()?;
     let mut bare = arguments.address.iter();
-    let mut sources = Vec::new();
-    for object in &objects {
-        let source = Source::read(object, &mut bare).with_context(|| object.name.to_string())?;
-        sources.push(source);
-    }
+    let read = |object| Source::read(object, &mut bare).with_context(|| object.name.to_string());
+    let sources: Vec<_> = objects.iter().map(read).collect::<Result<_, _>>()?;
     if bare.next().is_some() {
         bail!("--address: there are fewer bare .sframe sections than addresses");
     }
@@ -241,10 +239,7 @@ impl MergeReport {
         let Self { bytes, address, version, functions, .. } = self;
         write!(text, "merged: table at {address}, version {version}: {bytes} of ")?;
         writeln!(text, "{}, {}", Number(all, "byte"), Number(*functions, "function"))?;
-        if !self.reasons.is_empty() {
-            let reasons: Vec<_> = self.reasons.iter().map(|(name, count)| (*name, *count)).collect();
-            writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
-        }
+        reasons::print(&mut text, "omitted", &self.reasons)?;
         Ok(std::io::stderr().write_all(&text)?)
     }
 }

@@ -152,11 +152,8 @@ impl Summary<'_, '_> {
         if self.built.entries.source == "cfi" {
             let (functions, compact) = (encodings.functions, encodings.compact());
             let all = Number(functions, "function");
-            write!(
-                text,
-                "{name}: {all}: {compact} with a compact encoding ({})",
-                percent(compact, functions)
-            )?;
+            let part = percent(compact, functions);
+            write!(text, "{name}: {all}: {compact} with a compact encoding ({part})")?;
             let unread = [("that cannot be read", encodings.malformed.len().to_u64())];
             writeln!(text, ", {} in DWARF mode{}", encodings.in_dwarf_mode.len(), Counts(&unread))?;
             let mut reasons = encodings.reasons();
@@ -184,10 +181,15 @@ impl Summary<'_, '_> {
             compact_verdict::print_violations(&mut text, "__unwind_info", broken)?;
         }
         std::io::stderr().write_all(&text)?;
-        if self.built.entries.without_fde != 0 {
+        self.warn();
+        Ok(())
+    }
+
+    fn warn(&self) {
+        let (name, without_fde) = (&self.object.name, self.built.entries.without_fde);
+        if without_fde != 0 {
             status::warn(&format_args!(
-                "{name}: {} compact entries for code without an FDE are omitted",
-                self.built.entries.without_fde
+                "{name}: {without_fde} compact entries for code without an FDE are omitted"
             ));
         }
         let omitted = &self.built.entries.after_sentinel;
@@ -205,26 +207,18 @@ impl Summary<'_, '_> {
         for (count, first) in self.warnings() {
             status::warn(&format_args!("{name}: {}, the first: {first}", Number(count, "function")));
         }
-        Ok(())
     }
 
     fn json(&self) -> anyhow::Result<SummaryJson<'_>> {
-        let warnings = &self.built.warnings;
+        let (warnings, omitted) = (&self.built.warnings, &self.built.entries.after_sentinel);
         Ok(SummaryJson {
             schema: "cfipack/unwind-info/1",
             file: self.object.name.plain(),
             source: self.built.entries.source,
             layout: self.options.layout_name(),
             coverage: self.built.entries.encodings.coverage(),
-            after_sentinel: self
-                .built
-                .entries
-                .after_sentinel
-                .iter()
-                .take(WARNINGS)
-                .map(Address::to_string)
-                .collect(),
-            more_after_sentinel: self.built.entries.after_sentinel.len().saturating_sub(WARNINGS),
+            after_sentinel: omitted.iter().take(WARNINGS).map(Address::to_string).collect(),
+            more_after_sentinel: omitted.len().saturating_sub(WARNINGS),
             without_fde: self.built.entries.without_fde,
             unwind_info: self.built.stats(self.file)?,
             own_bytes: self.own,

@@ -85,9 +85,8 @@ impl Addresses {
         after.checked_sub(1).is_some_and(|last| address.0 < self.reached[last])
     }
 
-    /// Returns whether an address is what no linker stores for the start of a function in this file, neither for a
-    /// function that it keeps nor for one that it discards. A discarded function starts at 0, -1 or -2, plus an offset
-    /// in an input section.
+    /// Returns whether no linker stores this address as the start of a function. A function that stays starts in a
+    /// section, and a discarded function starts at 0, -1 or -2, plus an offset in an input section.
     pub(super) fn is_no_start(&self, address: Address) -> bool {
         const LARGEST_OFFSET: u64 = 1 << 32;
         let end = self.reached.last().copied().unwrap_or(0).max(LARGEST_OFFSET);

@@ -1,4 +1,4 @@
-//! Separate debug files: how a file names its debug file, and what is read from it.
+//! Separate debug files: reads the name of a file's debug file, and reads symbols and addresses from the debug file.
 
 use object::elf;
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _};
@@ -66,7 +66,7 @@ impl<'a> Elf<'a> {
         headers.sections.iter().any(|header| header.sh_type(headers.endian) == elf::SHT_SYMTAB)
     }
 
-    /// Returns the addresses of sections. A file without section headers has those of its debug file.
+    /// Returns the addresses of the sections. If the file has no section headers, they are read from its debug file.
     pub(super) fn section_addresses(&self) -> &Addresses {
         let debug_file = self.debug_file.as_ref().filter(|_| self.addresses.is_ambiguous());
         debug_file.map_or(&self.addresses, |debug_file| &debug_file.addresses)

@@ -248,9 +248,7 @@ impl<'a> Section<'a> {
             previous = start;
             sum += u64::from(function.num_fres());
             function.check_repetition()?;
-            for row in function.rows() {
-                row?;
-            }
+            function.rows().try_for_each(|row| row.map(drop))?;
         }
         if sum != u64::from(self.header.num_fres) {
             return Err(Error::NumFres { value: self.header.num_fres, sum });

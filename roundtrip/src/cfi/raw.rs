@@ -1,4 +1,4 @@
-//! The instructions of a CIE or an FDE as bytes, to rewrite those that gimli 0.34 refuses.
+//! The bytes of call frame instructions, and other bytes for instructions that gimli 0.34 refuses.
 
 use std::collections::HashSet;
 

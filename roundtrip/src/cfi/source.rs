@@ -29,8 +29,8 @@ pub(super) struct Source<'a> {
     bytes: Cow<'a, [u8]>,
     changed: Vec<Changed>,
     longest_cie: usize,
-    /// The bytes without instructions that gimli does not know, once a function has needed them, and what the bytes do
-    /// not say any more.
+    /// The bytes with other instructions in place of those that gimli does not know, once a function has needed them.
+    /// With them, the addresses that such instructions sign with.
     known: OnceLock<(Box<[u8]>, Vec<Signing>)>,
 }
 

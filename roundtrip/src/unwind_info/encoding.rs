@@ -33,7 +33,7 @@ pub(super) fn check(arch: Arch, code: &[u8], encoding: Encoding) -> impl Iterato
     unused.into_iter().chain(of_mode).chain(of_meaning)
 }
 
-/// Returns whether the bytes before the immediate are those of `sub $imm32, %rsp` (or `%esp`).
+/// Returns whether the immediate belongs to a `sub $imm32, %rsp` (or `%esp`).
 fn has_immediate(arch: Arch, code: &[u8], encoding: Encoding) -> bool {
     let at = usize::from(encoding.immediate_at());
     let opcode: &[u8] = if arch.pointer_size() == 4 { &[0x81, 0xec] } else { &[0x48, 0x81, 0xec] };

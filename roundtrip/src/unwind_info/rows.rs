@@ -26,8 +26,8 @@ pub struct Rows<'a> {
     /// ascending order. The start of the function is one of them if the entry of another symbol there hides the
     /// function's.
     pub symbols_within: &'a dyn Fn(Address, Address) -> Vec<Address>,
-    /// What is wrong with the pointers of rows, each with the offset of the row. It needs relocations and is found by
-    /// the reader of the object.
+    /// The faults of the rows' pointers, each with the offset of its row. The reader of the object finds them by the
+    /// relocations.
     pub pointer_faults: &'a [(SectionOffset, Fault)],
 }
 
@@ -49,7 +49,7 @@ impl<'a> Rows<'a> {
         Self { symbols_within, ..self }
     }
 
-    /// Sets [what is wrong with pointers](Self::pointer_faults).
+    /// Sets the [faults of pointers](Self::pointer_faults).
     #[must_use]
     pub const fn with_pointer_faults(self, pointer_faults: &'a [(SectionOffset, Fault)]) -> Self {
         Self { pointer_faults, ..self }

@@ -295,9 +295,9 @@ impl Verifier<'_> {
     }
 }
 
-/// Returns whether an entry takes the signature of the return address for what the CFI says: one with the stack pointer,
-/// or with the PC of an instruction (mode 5 of arm64). An entry inside a function does not give the function's start, so
-/// its distance is not compared.
+/// Returns whether entry and CFI agree on the signature of the return address: with the stack pointer, or with the PC of
+/// an instruction (mode 5 of arm64). An entry inside a function does not give the function's start, so its distance is not
+/// compared.
 fn is_signed_alike(arch: Arch, function: &Function, answer: &Answer, entry: &Entry) -> bool {
     let Entry { start, encoding, .. } = *entry;
     let is_with_pc = encoding.mode(arch) == Some(Mode::FramePauthLr);

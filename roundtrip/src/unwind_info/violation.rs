@@ -206,7 +206,7 @@ cfipack_format::messages! {
 }
 
 impl Violation {
-    /// Describes what is wrong with the entry, the row or the record of a function.
+    /// Creates the violation of a rule by the entry, the row or the record of a function.
     pub(super) const fn new(offset: SectionOffset, function: ImageOffset, fault: Fault) -> Self {
         Self { offset: Some(offset), function: Some(function), fault }
     }

@@ -1,4 +1,4 @@
-//! Findings that are not reported: the findings of a baseline, and those that a file of `--ignore` names.
+//! Findings that are not reported: the findings of a baseline, and findings that a file of `--ignore` names.
 
 use std::collections::HashMap;
 

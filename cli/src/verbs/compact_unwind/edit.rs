@@ -13,6 +13,10 @@ use super::personalities::Personalities;
 use super::plan::Plan;
 use super::request::{Request, Wishes};
 
+/// A hint about objects that could have compact rows, but stay as they are.
+const ARM64_32_STAYS: &str = ". Objects for arm64_32 stay as they are, because ld64.lld drops their rows with a frame \
+    pointer: link them unchanged, with their FDEs";
+
 /// A changed file.
 #[derive(Debug)]
 pub struct Edited<'a> {
@@ -24,7 +28,7 @@ pub struct Edited<'a> {
     pub other_slices: Vec<String>,
 }
 
-/// The objects of a file or of a slice, and what is planned for them.
+/// The objects of a file or of a slice, with the planned changes.
 #[derive(Debug, Default)]
 pub struct Objects {
     /// The plan of changes.
@@ -55,14 +59,9 @@ impl<'a> Edited<'a> {
             Some(rewrite) => rewrite,
             None => edited.objects.add(bytes, wishes)?,
         };
-        if edited.objects.count == 0 && edited.objects.has_arm64_32 {
-            bail!(
-                "there is no Mach-O object for x86-64 or arm64 in it. Objects for arm64_32 stay as they are, because \
-                ld64.lld drops their rows with a frame pointer: link them unchanged, with their FDEs"
-            );
-        }
         if edited.objects.count == 0 {
-            bail!("there is no Mach-O object for x86-64 or arm64 in it");
+            let hint = if edited.objects.has_arm64_32 { ARM64_32_STAYS } else { "" };
+            bail!("there is no Mach-O object for x86-64 or arm64 in it{hint}");
         }
         Ok(edited)
     }

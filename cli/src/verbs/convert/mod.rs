@@ -17,13 +17,14 @@ use cfipack_roundtrip::{Options, Report};
 use serde::Serialize;
 
 use self::embed::Conversions;
-use crate::conversion::{self, Conversion, TableOptions};
+use crate::conversion::{self, Conversion};
 use crate::io::absent;
 use crate::io::check;
 use crate::io::debug_file::{DebugFile, DebugFileJson, DebugFileOption};
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Demand, Input, Object, Parts};
 use crate::io::output;
+use crate::io::values;
 use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::code;
@@ -40,6 +41,7 @@ use crate::report::unverified;
 use crate::report::verdict::{self, ReportJson};
 use crate::report::verification;
 use crate::synthesized::SynthesizedCounts;
+use crate::table_options::TableOptions;
 
 /// Options of the conversion
 #[derive(clap::Args, Debug)]
@@ -52,7 +54,7 @@ pub struct Arguments {
     section: Option<PathBuf>,
     /// Address of the section in memory [default: 0]; functions that version 2 cannot reach from
     /// this address are omitted
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    #[arg(long, value_name = "ADDR", value_parser = values::parse_address)]
     address: Option<Address>,
     /// Verify the table against the CFI as gimli evaluates it; exit status 1 if a function in the table
     /// differs or cannot be judged, or if an FDE cannot be read
@@ -66,7 +68,7 @@ pub struct Arguments {
     #[command(flatten)]
     slice: input::Slice,
     /// Number of threads; the bytes do not depend on it
-    #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::number_in(1..=256_u16))]
     threads: u16,
     #[command(flatten)]
     names: Names,

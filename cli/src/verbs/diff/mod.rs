@@ -13,6 +13,7 @@ use cfipack_format::Address;
 
 use crate::io::input::{self, Input, Object};
 use crate::io::output;
+use crate::io::values;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 
@@ -34,10 +35,10 @@ pub struct Arguments {
     #[arg(value_name = "B")]
     b: PathBuf,
     /// Address of a bare .sframe section in memory [default: 0]
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    #[arg(long, value_name = "ADDR", value_parser = values::parse_address)]
     pub address: Option<Address>,
     /// Address of B, if it is not that of A
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    #[arg(long, value_name = "ADDR", value_parser = values::parse_address)]
     pub address_b: Option<Address>,
     /// Print one JSON object
     #[arg(long)]

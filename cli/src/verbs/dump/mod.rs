@@ -11,6 +11,7 @@ use cfipack_format::Address;
 
 use crate::io::each;
 use crate::io::input;
+use crate::io::values;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 
@@ -31,7 +32,7 @@ pub struct Arguments {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Address of a bare .sframe section in memory [default: 0]
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    #[arg(long, value_name = "ADDR", value_parser = values::parse_address)]
     pub address: Option<Address>,
     /// Print one JSON object for each table, one per line
     #[arg(long)]

@@ -5,7 +5,6 @@ pub mod unwind_info;
 
 use std::path::PathBuf;
 
-use crate::conversion::TableOptions;
 use crate::io::debug_file::DebugFileOption;
 use crate::io::each;
 use crate::io::input::{self, Object};
@@ -13,6 +12,7 @@ use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 use crate::report::target::{self, Target};
+use crate::table_options::TableOptions;
 
 /// Explains why a table omits functions, or one function's rows
 #[derive(clap::Args, Debug)]

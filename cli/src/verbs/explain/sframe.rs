@@ -14,7 +14,7 @@ use cfipack_roundtrip::{Options, innermost};
 use serde::Serialize;
 
 use super::Arguments;
-use crate::conversion::{Conversion, TableOptions};
+use crate::conversion::Conversion;
 use crate::instructions::listing::Listing;
 use crate::io::input::{self, Object};
 use crate::report::count::Number;
@@ -26,6 +26,7 @@ use crate::report::row::RowJson;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
 use crate::report::verification;
+use crate::table_options::TableOptions;
 
 /// Explains every omitted function, or the function at an address that the user gave.
 pub fn explain(

@@ -9,6 +9,7 @@ use cfipack_format::Address;
 
 use crate::io::each;
 use crate::io::input::{self, Object};
+use crate::io::values;
 use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
@@ -33,7 +34,7 @@ pub struct Arguments {
     #[arg(value_name = "ADDRESS", required = true, value_parser = target::parse)]
     pub addresses: Vec<Target>,
     /// Address of a bare .sframe section in memory [default: 0]
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    #[arg(long, value_name = "ADDR", value_parser = values::parse_address)]
     pub address: Option<Address>,
     /// Print one JSON object for each address, one per line
     #[arg(long)]

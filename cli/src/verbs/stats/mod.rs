@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 use cfipack_container::Placement;
 
-use crate::conversion::TableOptions;
 use crate::io::debug_file::DebugFileOption;
 use crate::io::each;
 use crate::io::input::{self, Demand, Parts};
 use crate::report::limits::Limits;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
+use crate::table_options::TableOptions;
 
 /// Prints the sizes of a table's parts and its coverage
 #[derive(clap::Args, Debug)]

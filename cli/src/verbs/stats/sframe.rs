@@ -6,13 +6,12 @@ use std::io::Write;
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
-use cfipack_format::sframe::WordSize;
 use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::{Options, Stats, stats};
 use serde::Serialize;
 
 use super::Arguments;
-use crate::conversion::{Conversion, TableOptions};
+use crate::conversion::Conversion;
 use crate::io::debug_file::{DebugFile, DebugFileJson};
 use crate::io::each::Outcome;
 use crate::io::input::{self, CALL_FRAMES, Contents, Object};
@@ -28,6 +27,7 @@ use crate::report::source::Source;
 use crate::report::status::{self, Status};
 use crate::report::unverified::WithoutRows;
 use crate::report::verification;
+use crate::table_options::TableOptions;
 
 /// Counts the tables of an object. If the object has no table, counts the table that a conversion writes.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -195,20 +195,15 @@ impl TableJson {
             ("that cannot be read", stats.malformed),
         ];
         writeln!(out, "  functions: {}{}", stats.functions, Counts(&kinds))?;
-        let mut kinds =
-            Vec::from(WordSize::ALL.map(|size| (with_words(size), stats.rows_by_word_width[size as usize])));
-        kinds.push(("of outermost frames", stats.outermost));
+        let [one, two, four] = stats.rows_by_word_width;
+        let kinds = [
+            ("with 1-byte words", one),
+            ("with 2-byte words", two),
+            ("with 4-byte words", four),
+            ("of outermost frames", stats.outermost),
+        ];
         writeln!(out, "  rows: {}, stored: {}{}", stats.rows, stats.rows_stored, Counts(&kinds))?;
         writeln!(out, "  most rows in a function: {}", stats.most_rows)
-    }
-}
-
-/// Describes rows with data words of this size.
-fn with_words(size: WordSize) -> &'static str {
-    match size {
-        WordSize::B1 => "with 1-byte words",
-        WordSize::B2 => "with 2-byte words",
-        WordSize::B4 => "with 4-byte words",
     }
 }
 

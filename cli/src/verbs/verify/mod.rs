@@ -12,6 +12,7 @@ use cfipack_format::Address;
 use crate::io::debug_file::DebugFileOption;
 use crate::io::each;
 use crate::io::input::{self, Demand, Input, Parts};
+use crate::io::values;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 
@@ -42,14 +43,14 @@ pub struct Arguments {
     #[arg(long, value_name = "F", conflicts_with = "sframe")]
     pub unwind_info: Option<PathBuf>,
     /// Address of a bare .sframe section in memory [default: 0]
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    #[arg(long, value_name = "ADDR", value_parser = values::parse_address)]
     pub address: Option<Address>,
     /// Also check the rules of a strict reader: kernel is version 5 (April 2026) of the series for Linux on
     /// arm64, which sorts the tables of modules itself
     #[arg(long, value_name = "NAME")]
     pub profile: Option<Profile>,
     /// Largest gap between merged functions that a table may cover, in bytes
-    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = input::number_in(0..=u64::MAX))]
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = values::number_in(0..=u64::MAX))]
     pub padding: u64,
     /// Also compare the CFI with the code, as the verb lint does: a finding is exit status 1
     #[arg(long)]
@@ -61,7 +62,7 @@ pub struct Arguments {
     #[arg(long)]
     pub json: bool,
     /// Number of threads; the report does not depend on it
-    #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::number_in(1..=256_u16))]
     pub threads: u16,
     #[command(flatten)]
     pub names: Names,

@@ -81,11 +81,7 @@ pub fn verify(
     if is_omitted && !has_reasons {
         return Ok(Outcome::MissingTable(SFRAME_TABLE));
     }
-    let excluded = excluded::count(&sections);
-    let unplaced = Unplaced::of(file, &sections);
     let kernel = arguments.profile.map(|Profile::Kernel| KernelReport::new(file, &tables, options.limit));
-    let kernel = kernel.transpose()?;
-    let places = Places::new(file).with_names(arguments.names);
     let mut code = None;
     if arguments.lint {
         let lint = cfipack_lint::lint(file, &sections, arguments.threads.into(), &|_| true, &|_, _| {})?;
@@ -93,35 +89,24 @@ pub fn verify(
     }
     let is_bare = elsewhere.is_some_and(Object::is_bare_sframe) && !report.is_faultless();
     let address = arguments.address.unwrap_or_default();
-    let displaced = is_bare.then(|| Displaced::find(&sections, &tables, address)).flatten();
-    let (kernel, displaced) = (kernel.as_ref(), displaced.as_ref());
-    let written = if arguments.json {
-        let violations = kernel.map(|kernel| kernel.violations(&places)).unwrap_or_default();
-        output::print_json(&VerifyJson {
-            schema: "cfipack/verify/1",
-            file: object.name.plain(),
-            report: ReportJson::new(&report, &names, &places),
-            violations,
-            more_violations: kernel.map_or(0, KernelReport::more),
-            fallback: kernel.and_then(|kernel| kernel.fallback),
-            excluded: &excluded,
-            hidden_tables: hidden,
-            debug_file: object.debug_file.map(DebugFile::json),
-            cfi_against_code: code,
-            displaced,
-        })
-    } else {
-        print_all(object, (&report, displaced, hidden), kernel, (&excluded, &unplaced), &names, &places, code)
+    let verified = Verified {
+        object,
+        names,
+        places: Places::new(file).with_names(arguments.names),
+        displaced: is_bare.then(|| Displaced::find(&sections, &tables, address)).flatten(),
+        report,
+        hidden,
+        excluded: excluded::count(&sections),
+        unplaced: Unplaced::of(file, &sections),
+        kernel: kernel.transpose()?,
+        code,
     };
-    let keeps_rules = kernel.is_none_or(|kernel| kernel.is_accepted());
-    let wrong_cfi = code.is_some_and(|code| code.wrong != 0);
+    let written = if arguments.json { output::print_json(&verified.json()) } else { verified.print() };
     if is_omitted {
         let status = status::judged(Status::differs_if(arguments.strict), written)?;
         return Ok(Outcome::AllOmitted(SFRAME_TABLE, status));
     }
-    let unplaced = arguments.strict && !unplaced.is_empty();
-    let passes = verification::passes(&report, arguments.strict) && !unplaced;
-    let status = Status::differs_if(!passes || !keeps_rules || wrong_cfi || hidden.is_some());
+    let status = Status::differs_if(!verified.passes(arguments.strict));
     status::judged(status, written).map(Outcome::Done)
 }
 
@@ -131,40 +116,77 @@ fn has_code(file: &File<'_>) -> anyhow::Result<bool> {
     Ok(functions.map_or(true, |functions| functions.iter().any(|range| !range.is_empty())))
 }
 
-/// Writes the report, and the report of a profile.
-fn print_all(
-    object: &Object<'_>,
-    (report, displaced, hidden): (&Report, Option<&Displaced>, Option<HiddenTables>),
-    kernel: Option<&KernelReport>,
-    (excluded, unplaced): (&Excluded, &[Unplaced]),
-    names: &TableNames,
-    places: &Places<'_, '_>,
+/// The tables of an object after their comparison with its CFI.
+struct Verified<'v, 'a> {
+    object: &'v Object<'a>,
+    report: Report,
+    names: TableNames,
+    places: Places<'v, 'a>,
+    displaced: Option<Displaced>,
+    hidden: Option<HiddenTables>,
+    excluded: Excluded,
+    unplaced: Vec<Unplaced>,
+    kernel: Option<KernelReport>,
     code: Option<AgainstCode>,
-) -> anyhow::Result<()> {
-    let mut out = output::standard();
-    writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
-    if let Some(displaced) = displaced {
-        writeln!(out, "  {}", displaced.words())?;
+}
+
+impl Verified<'_, '_> {
+    fn passes(&self, strict: bool) -> bool {
+        verification::passes(&self.report, strict)
+            && (!strict || self.unplaced.is_empty())
+            && self.kernel.as_ref().is_none_or(KernelReport::is_accepted)
+            && self.code.is_none_or(|code| code.wrong == 0)
+            && self.hidden.is_none()
     }
-    if let Some(hidden) = hidden {
-        writeln!(out, "  {hidden}")?;
+
+    fn json(&self) -> VerifyJson<'_> {
+        let kernel = self.kernel.as_ref();
+        VerifyJson {
+            schema: "cfipack/verify/1",
+            file: self.object.name.plain(),
+            report: ReportJson::new(&self.report, &self.names, &self.places),
+            violations: kernel.map(|kernel| kernel.violations(&self.places)).unwrap_or_default(),
+            more_violations: kernel.map_or(0, KernelReport::more),
+            fallback: kernel.and_then(|kernel| kernel.fallback),
+            excluded: &self.excluded,
+            hidden_tables: self.hidden,
+            debug_file: self.object.debug_file.map(DebugFile::json),
+            cfi_against_code: self.code,
+            displaced: self.displaced.as_ref(),
+        }
     }
-    verdict::print(&mut out, report, names, places)?;
-    unverified::print(&mut out, &report.unverified, report.more_unverified, places)?;
-    if let Some(line) = excluded::line(excluded) {
-        writeln!(out, "{line}")?;
+
+    /// Writes the report, and the report of a profile.
+    fn print(&self) -> anyhow::Result<()> {
+        let Self { object, report, names, places, .. } = self;
+        let mut out = output::standard();
+        writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
+        if let Some(displaced) = &self.displaced {
+            writeln!(out, "  {}", displaced.words())?;
+        }
+        if let Some(hidden) = self.hidden {
+            writeln!(out, "  {hidden}")?;
+        }
+        verdict::print(&mut out, report, names, places)?;
+        unverified::print(&mut out, &report.unverified, report.more_unverified, places)?;
+        if let Some(line) = excluded::line(&self.excluded) {
+            writeln!(out, "{line}")?;
+        }
+        for unplaced in &self.unplaced {
+            writeln!(out, "  {unplaced}")?;
+        }
+        object.print_debug_file(&mut out)?;
+        if report.pcs_extra != 0 && object.debug_file.is_none() {
+            let hint = debug_file::hint(object.file()?, CALL_FRAMES);
+            writeln!(
+                out,
+                "  rows outside of the functions of the CFI: the CFI may lie in another file{hint}"
+            )?;
+        }
+        writeln!(out, "  {}", verdict::against_code(self.code))?;
+        if let Some(kernel) = &self.kernel {
+            kernel.print(&mut out, places)?;
+        }
+        Ok(out.flush()?)
     }
-    for unplaced in unplaced {
-        writeln!(out, "  {unplaced}")?;
-    }
-    object.print_debug_file(&mut out)?;
-    if report.pcs_extra != 0 && object.debug_file.is_none() {
-        let hint = debug_file::hint(object.file()?, CALL_FRAMES);
-        writeln!(out, "  rows outside of the functions of the CFI: the CFI may lie in another file{hint}")?;
-    }
-    writeln!(out, "  {}", verdict::against_code(code))?;
-    if let Some(kernel) = kernel {
-        kernel.print(&mut out, places)?;
-    }
-    Ok(out.flush()?)
 }

@@ -1,4 +1,5 @@
-//! The place of a table's segment in the file: after all other loaded bytes, before what is not loaded.
+//! The place of a table's segment in the file: after all other loaded bytes, before all bytes that are not
+//! loaded.
 
 use core::ops::Range;
 
@@ -13,13 +14,13 @@ pub(super) struct Hole {
     /// The end of the bytes before the segment. There can be zeros between it and the range.
     start: u64,
     pub load: Segment,
-    /// What follows may move by multiples of this number.
+    /// The bytes after the range may move by multiples of this number.
     pub align: u64,
 }
 
 impl Hole {
     /// Finds the bytes that were inserted for a segment. Returns `None` if other bytes are there too. If another program
-    /// moved what follows closer to the segment, the range may end within the segment.
+    /// moved the bytes after the segment closer to it, the range may end within the segment.
     pub fn find(source: &Source<'_>, load: &Segment) -> Option<Self> {
         let end = load.range().end;
         let mut start = source.loaded_end(Some(load));

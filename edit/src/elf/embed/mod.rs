@@ -157,8 +157,8 @@ fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> 
     Err(refusal.unwrap_or(EmbedError::NoWay { offset, size }))
 }
 
-/// Returns the ways to evict sections from a kind of file, the best first. The best ways survive strip tools, old versions of patchelf and
-/// core files.
+/// Returns the ways to evict sections from a kind of file, the best first. The best ways survive strip tools, old
+/// versions of patchelf and core files.
 fn attempts(source: &Source<'_>) -> Vec<Attempt> {
     if !source.is_fixed {
         let (spare, none) = (Attempt::new(1, Kinds::Dynamic), Attempt::new(0, Kinds::Dynamic));

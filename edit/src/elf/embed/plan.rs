@@ -153,8 +153,8 @@ impl Plan {
         self.splices.insert(index, splice);
     }
 
-    /// Drops a range of the old file, if no segment loads it and the alignment of what follows allows it. Otherwise the
-    /// range becomes zeros.
+    /// Drops a range of the old file, if no segment loads it and the bytes after it stay aligned. Otherwise the range
+    /// becomes zeros.
     pub fn remove(&mut self, source: &Source<'_>, range: Range<u64>) {
         let align = source.align_after(range.end);
         let end = range.start + (range.end - range.start).next_multiple_of(align);
@@ -166,7 +166,7 @@ impl Plan {
         }
     }
 
-    /// Inserts bytes before the old bytes at an offset, and zeros for the alignment of what follows.
+    /// Inserts bytes before the old bytes at an offset, and zeros so that the old bytes stay aligned.
     fn insert(&mut self, source: &Source<'_>, at: u64, bytes: &[u8]) {
         let len = bytes.len().to_u64();
         let zeros = len.next_multiple_of(source.align_after(at)) - len;

@@ -98,12 +98,9 @@ fn move_dynamic(source: &Source<'_>, plan: &mut Plan, moved: &[Moved]) -> Result
             || OTHER_TAGS.iter().any(|other| other.0 == tag)
             || ADDRESS_TAGS.contains(&tag)
             || ANDROID_TAGS.contains(&tag);
-        let mut size = 1;
-        if let Some((_, Some(size_tag))) = known
-            && let Some(entry) = entries.iter().find(|entry| entry.0 == size_tag.0)
-        {
-            size = entry.1.max(1);
-        }
+        let size_tag = known.and_then(|(_, size_tag)| *size_tag);
+        let size = size_tag.and_then(|known| entries.iter().find(|(tag, _)| *tag == known.0));
+        let size = size.map_or(1, |(_, size)| (*size).max(1));
         let end = value.saturating_add(size);
         if !is_address {
             continue;

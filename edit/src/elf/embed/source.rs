@@ -75,8 +75,8 @@ impl<'a> Source<'a> {
         Ok(source)
     }
 
-    /// Refuses files that no change can leave intact. A file of debug information is refused as such, because its program
-    /// headers may be those of the program that it describes.
+    /// Refuses files that no change can leave intact. A file of debug information is refused as such, because it may
+    /// have the program headers of the program that it describes.
     pub fn check(&self) -> Result<(), EmbedError> {
         self.check_sections()?;
         self.check_segments()?;

@@ -35,10 +35,8 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     }
     let tables = tables(source);
     if let Some(&table) = tables.get(MAX_TABLES) {
-        return Err(EmbedError::SeveralTables {
-            offset: source.sections[table].offset,
-            value: table.to_u64(),
-        });
+        let (offset, value) = (source.sections[table].offset, table.to_u64());
+        return Err(EmbedError::SeveralTables { offset, value });
     }
     let skip = prepend::skip(source);
     let mut plan = if skip == 0 { Plan::unchanged(source) } else { without_page(source, skip) };
@@ -57,8 +55,7 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     }
     let mut removed = Vec::new();
     for (index, section) in source.sections.iter().enumerate() {
-        let has_relocations = tables.iter().any(|&table| is_relocations_of(section, table));
-        if has_relocations || tables.binary_search(&index).is_ok() {
+        if tables.iter().any(|&table| index == table || is_relocations_of(section, table)) {
             removed.push(index);
         }
     }

@@ -8,8 +8,6 @@ mod renumbering;
 mod slot;
 mod symbols;
 
-use core::ops::Range;
-
 use cfipack_container::Error;
 use cfipack_container::raw::elf::Headers;
 use cfipack_container::{File, Kind};
@@ -78,7 +76,7 @@ fn embed<'a>(
 ) -> Result<Rewrite<'a>, EmbedError> {
     let mut edit = Edit::new(headers)?;
     check_header_zero(headers)?;
-    check_names(&edit)?;
+    names::check(&edit)?;
     let tables = tables(headers)?;
     let first = tables.first().copied();
     let flags = |slot: usize| edit.slots[slot].header.sh_flags(headers.endian);
@@ -104,12 +102,12 @@ pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite
     }
     let mut edit = Edit::new(headers)?;
     check_header_zero(headers)?;
-    check_names(&edit)?;
+    names::check(&edit)?;
     let holders = relocations_of(&edit, &removed);
     removed.extend(holders.into_iter().map(|(slot, _)| slot));
     removed.sort_unstable();
     edit.remove(removed)?;
-    remove_names(&mut edit);
+    names::remove(&mut edit);
     edit.finish().map(Some)
 }
 
@@ -195,7 +193,7 @@ fn put(
     let endian = edit.headers.endian;
     let has_relocations = !relocations.is_empty();
     let has_names = table_slot.is_some() && (relocations_slot.is_some() || !has_relocations);
-    let names = if has_names { TableNames::default() } else { append_names(edit)? };
+    let names = if has_names { TableNames::default() } else { names::append(edit)? };
     let symbols = edit.symbols.as_ref().map_or(0, |symbols| symbols.table as u32);
 
     let table_slot = table_slot.unwrap_or_else(|| edit.add(".sframe", names.sframe));
@@ -221,65 +219,4 @@ fn check_header_zero(headers: &Headers<'_>) -> Result<(), EmbedError> {
     }
     let offset = headers.file.e_shoff.get(headers.endian);
     Err(Error::Unsupported { what: "type of section 0", offset, value: u64::from(zero), name: None }.into())
-}
-
-/// Refuses an object if the names of its sections cannot be read or have no end. An appended name would change them.
-fn check_names(edit: &Edit<'_, '_>) -> Result<(), EmbedError> {
-    let refused = EmbedError::NoSectionNames { value: edit.names.to_u64() };
-    let names = names_of(edit).filter(|_| edit.names != 0).ok_or(refused)?;
-    let bytes = &edit.headers.bytes[names.clone()];
-    if bytes.last() != Some(&0) {
-        return Err(damaged_names(&names));
-    }
-    Ok(())
-}
-
-fn damaged_names(names: &Range<usize>) -> EmbedError {
-    let (offset, value) = (names.start.to_u64(), names.len().to_u64());
-    Error::Table { what: "names of sections", offset, value }.into()
-}
-
-/// Appends the names of both sections to the names of the object's sections.
-fn append_names(edit: &mut Edit<'_, '_>) -> Result<TableNames, EmbedError> {
-    let old = names_of(edit).ok_or(EmbedError::NoSectionNames { value: edit.names.to_u64() })?;
-    let damaged = damaged_names(&old);
-    // A name beyond the end would become the new name.
-    if last_name(edit).to_usize() >= old.len() {
-        return Err(damaged);
-    }
-    let mut contents = Rewrite::new();
-    contents.old(old);
-    let names = names::append(&mut contents).ok_or(damaged)?;
-    edit.set(edit.names, contents);
-    Ok(names)
-}
-
-/// Removes the names of a table and its relocations, if they are the last names. No other names are removed.
-fn remove_names(edit: &mut Edit<'_, '_>) {
-    let Some(old) = names_of(edit) else { return };
-    let len = names::len_without(&edit.headers.bytes[old.clone()], last_name(edit));
-    if len != old.len() {
-        let mut contents = Rewrite::new();
-        contents.old(old.start..old.start + len);
-        edit.set(edit.names, contents);
-    }
-}
-
-/// Returns the offset of the last name that is in use by a section, or by a symbol if symbols use the same names.
-fn last_name(edit: &Edit<'_, '_>) -> u32 {
-    let endian = edit.headers.endian;
-    let kept = edit.slots.iter().filter(|slot| !slot.is_removed);
-    let last = kept.map(|slot| slot.header.sh_name.get(endian)).max().unwrap_or(0);
-    let of_symbols = edit
-        .symbols
-        .as_ref()
-        .filter(|symbols| edit.slots[symbols.table].header.sh_link(endian).to_usize() == edit.names);
-    of_symbols.map_or(last, |symbols| last.max(symbols.last_name()))
-}
-
-/// Returns the range of the names of sections, or `None` if there are no names.
-fn names_of(edit: &Edit<'_, '_>) -> Option<Range<usize>> {
-    let slot = edit.slots.get(edit.names).filter(|slot| !slot.is_removed)?;
-    let is_names = slot.header.sh_type(edit.headers.endian) == elf::SHT_STRTAB;
-    slot.old.clone().filter(|_| is_names)
 }

@@ -200,10 +200,12 @@ fn names_of(image: &Image<'_>) -> Range<usize> {
 const FILLERS: [u8; 2] = *b"XZ";
 
 impl Compare<'_> {
-    /// Compares the bytes between two parts with the other file. The bytes move with the part before them. Otherwise all
-    /// of them must be outside of the parts of the other file, where tools leave old section headers and old contents of
-    /// sections. `others` has the parts of the other file, without the names of sections. The array has the distances by
-    /// which the part before, its end and the part after have moved. `first` is the distance of the first segment.
+    /// Compares the bytes between two parts with the other file. The bytes move with the part before them. Otherwise
+    /// all of them must be outside of the parts of the other file, where tools leave old section headers and old
+    /// contents of sections.
+    ///
+    /// The array has the distances by which the part before, its end and the part after have moved, and `first` is the
+    /// distance of the first segment. `others` are the parts of the other file, without the names of sections.
     fn moved(
         &self,
         gap: Range<usize>,

@@ -151,8 +151,8 @@ impl Check<'_> {
     }
 }
 
-/// Returns an error about the first field whose value in the new file is not the expected value. The fields have a name,
-/// the expected value and the value in the new file, and `error` takes them in this order.
+/// Returns an error about the first field with another value than expected. A field has a name, the expected value and
+/// the value in the new file, and `error` takes them in this order.
 fn check_fields(
     fields: &[(&'static str, u64, u64)],
     error: impl Fn(&'static str, u64, u64) -> StructureError,

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 
-use crate::conversion::TableOptions;
 use crate::edit::many::{IN_PLACE, ManyFiles};
 use crate::io::debug_file::{DebugFile, DebugFileOption};
 use crate::io::mmap::Bytes;
 use crate::report::edits::{self, Run};
 use crate::report::limits::Limits;
 use crate::report::status::Status;
+use crate::table_options::TableOptions;
 
 use table::Embed;
 

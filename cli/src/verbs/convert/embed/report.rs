@@ -3,7 +3,6 @@
 use cfipack_lint::coverage::CodeBytes;
 
 use super::table::{Embed, Table};
-use crate::conversion::Consumer;
 use crate::edit::{FileReport, Part};
 use crate::io::debug_file::DebugFile;
 use crate::report::code;
@@ -13,6 +12,7 @@ use crate::report::limits::{Covered, Remark};
 use crate::report::reasons;
 use crate::report::verdict;
 use crate::synthesized::SynthesizedCounts;
+use crate::table_options::Consumer;
 
 /// The remark about a file, or a run, without a function for a table.
 const NO_TABLE: &str = "no table: no function has code that a table can represent";

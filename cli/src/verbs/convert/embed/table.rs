@@ -15,7 +15,7 @@ use cfipack_roundtrip::{Options, Report};
 use serde::Serialize;
 
 use super::Conversions;
-use crate::conversion::{Consumer, Conversion, Malformed};
+use crate::conversion::{Conversion, Malformed};
 use crate::edit::{Edit, Problem, Skip};
 use crate::io::absent::code_of;
 use crate::io::debug_file::{DebugFile, DebugFileJson};
@@ -29,6 +29,7 @@ use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::verification;
 use crate::synthesized::SynthesizedCounts;
+use crate::table_options::Consumer;
 
 /// The edit: a table for an object or a linked file.
 pub struct Embed {
@@ -93,11 +94,11 @@ pub struct Table {
     /// The separate debug file that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub debug_file: Option<DebugFileJson>,
-    #[serde(skip)]
     /// FDEs of unknown functions.
-    pub unplaced: Vec<Unplaced>,
     #[serde(skip)]
+    pub unplaced: Vec<Unplaced>,
     /// The omitted functions, for the verification of the new file.
+    #[serde(skip)]
     omitted_functions: Vec<Unsupported>,
 }
 
@@ -195,7 +196,7 @@ fn check_kernel_rules(file: &File<'_>, tables: &[sframe::Section<'_>]) -> Result
 }
 
 impl Embed {
-    /// Parses a file for its CFI, with that of the debug file.
+    /// Parses a file to read its CFI and the CFI of its debug file.
     fn with_debug_file<'f>(&'f self, bytes: &'f [u8]) -> Result<File<'f>, Problem> {
         let file = File::parse(bytes)?;
         let Some(debug_file) = &self.debug_file else { return Ok(file) };
