@@ -131,7 +131,8 @@ pub(crate) unsafe fn write_optional<T>(out: *mut T, value: T) -> Result<(), cfip
 }
 
 /// Writes the first `capacity` values to `out`, whose memory need not be initialised, and the number of all values
-/// to `count`. Returns `BufferSize` if there are more values than `capacity`. The pointers are checked before anything is written.
+/// to `count`. Returns `BufferSize` if there are more values than `capacity`. The pointers are checked before anything
+/// is written.
 ///
 /// # Safety
 /// The conditions of [`array_mut`] and [`write()`].
@@ -164,9 +165,9 @@ pub(crate) unsafe fn write_text(
     print: impl FnOnce(&mut Text<'_>) -> fmt::Result,
 ) -> Result<(), cfipack_status> {
     // SAFETY: the caller's promise.
-    unsafe { write_optional(len, 0) }?;
-    // SAFETY: the caller's promise.
     let mut out = Text::new(unsafe { array_mut(text.cast::<u8>(), capacity) }?);
+    // SAFETY: the caller's promise.
+    unsafe { write_optional(len, 0) }?;
     // `Text` counts the bytes that do not fit, and returns no errors.
     let _ = print(&mut out);
     let written = out.len;

@@ -70,7 +70,7 @@ pub fn print_json(object: &impl Serialize) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Prints by a function that writes to a formatter.
+/// Returns a value that is displayed by calling `print`.
 pub fn from_fn(print: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result) -> impl fmt::Display {
     struct FromFn<F>(F);
 

@@ -242,7 +242,9 @@ impl<'s, 'a> Summary<'s, 'a> {
             let options = Options::new().with_padding(options.get().padding());
             let reasons = ConversionReasons::new(&conversion.omitted);
             report = Some(conversion.with_table(file, &bytes, |tables| {
-                verification::against(file, sections, tables, &options, threads, |it| reasons.reason(it))
+                verification::against(file, sections, tables, &options, threads, |missing| {
+                    reasons.reason(missing)
+                })
             })?);
         }
         let cfi = CfiBytes::measure(file, sections)?;

@@ -230,7 +230,7 @@ pub struct FunctionJson {
 }
 
 impl FunctionJson {
-    /// Describes nothing but the place of a function.
+    /// Makes a report that has only the place of a function.
     fn at(places: &Places<'_, '_>, start: Address) -> Self {
         Self { start: Some(places.location(start)), symbol: places.symbol(start), ..Self::default() }
     }

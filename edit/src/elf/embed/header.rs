@@ -154,11 +154,17 @@ impl Header {
     }
 
     pub fn to_bytes(self, endian: Endian) -> Vec<u8> {
-        let words = |values: [u32; 2]| values.map(|value| endian.put_u32(value)).concat();
-        let place = [self.flags, self.address, self.offset, self.size].map(|value| endian.put_u64(value));
-        let units = [self.align, self.entry_size].map(|value| endian.put_u64(value));
-        [words([self.name, self.kind]), place.concat(), words([self.link, self.info]), units.concat()]
-            .concat()
+        let mut bytes = [self.name, self.kind].map(|word| endian.put_u32(word)).concat();
+        for value in [self.flags, self.address, self.offset, self.size] {
+            bytes.extend(endian.put_u64(value));
+        }
+        for word in [self.link, self.info] {
+            bytes.extend(endian.put_u32(word));
+        }
+        for value in [self.align, self.entry_size] {
+            bytes.extend(endian.put_u64(value));
+        }
+        bytes
     }
 
     pub fn is(&self, kind: elf::SectionType) -> bool {
