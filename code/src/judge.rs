@@ -21,7 +21,7 @@ use self::compare::{CfaState, Compared, OPEN, RETURN_ADDRESS};
 use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
-use crate::instruction::{Flow, Instruction, Op, index_of};
+use crate::instruction::{Flow, Instruction, Op, callee_saved_bits, index_of};
 use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
@@ -148,14 +148,13 @@ impl<'j, 'c> Judge<'j, 'c> {
         if judge.cfa.iter().any(|cfa| is_wrong(*cfa)) {
             judge.ends = judge.ends();
         }
-        // A function that never restores a register follows its own convention, and so does a function that gets an
-        // argument in the register. So this is not a fault.
+        // A function that never restores a register follows its own convention. So this is not a fault.
         let is_lost = lost.iter().any(|(_, compared, _)| compared.lost & kept != 0);
-        let arguments = if is_lost { judge.arguments() } else { 0 };
+        let owned = if is_lost && judge.has_own_convention() { 0 } else { kept };
         for (index, Compared { lost, hidden, .. }, held) in lost {
             // If the value is nowhere, the function never returns from here, unless a call before has not returned.
             let follows_call = returns && index.checked_sub(1).is_some_and(|before| analysis.is_call(before));
-            judge.wrong[index] |= lost & kept & !arguments & if follows_call { u64::MAX } else { held };
+            judge.wrong[index] |= lost & owned & if follows_call { u64::MAX } else { held };
             // No unwinder recovers such a register, although the function restores it.
             judge.wrong[index] |= hidden & kept & held & if is_left { !RETURN_ADDRESS } else { 0 };
         }
@@ -165,17 +164,19 @@ impl<'j, 'c> Judge<'j, 'c> {
         judge
     }
 
-    /// Returns the registers with values of the caller that the code takes for addresses, as bits. The frame pointer is not
-    /// among them, because code may follow the chain of frames.
-    fn arguments(&self) -> u64 {
-        let (all, mut found) = (self.analysis.instructions(), 0);
+    /// Returns whether the code reads memory by the caller's value of a callee-saved register. Then the function gets an
+    /// argument there, and the registers have no owners: OCaml and Go have such conventions. The frame pointer does not count,
+    /// because code may follow the chain of frames.
+    fn has_own_convention(&self) -> bool {
+        let (all, mut found) = (self.analysis.instructions(), false);
+        let owned = callee_saved_bits(self.arch);
         self.analysis.for_each(|_, instruction, state| {
             for op in all.ops(instruction) {
                 if let (Op::Load { base, .. } | Op::Store { base, .. }, Some(state)) = (op, state)
                     && let Some(own) = state.at(*base).origin()
                     && own != self.arch.frame_pointer()
                 {
-                    found |= index_of(self.arch, own).map_or(0, |index| 1 << index);
+                    found |= index_of(self.arch, own).is_some_and(|own| owned & 1 << own != 0);
                 }
             }
         });

@@ -152,6 +152,15 @@ same:
 \tubfm x1, x2, #3, #63
 \tmadd x1, x2, x3, xzr
 \tcsinc x1, xzr, xzr, ne
+\tldrb w1, [x2, -1]
+\tldrh w1, [x2, -1]
+\tldrsb x1, [x2, -1]
+\tldrsh x1, [x2, -1]
+\tldrsw x1, [x2, -1]
+\tldr x1, [x2, -1]
+\tstrb w1, [x2, -1]
+\tstrh w1, [x2, -1]
+\tstr x1, [x2, -1]
 \tblo 1f
 \tb.hs 1f
 1:\tbl other

@@ -126,9 +126,9 @@ fn a_loop_that_probes_the_stack_ends_at_the_address_in_a_register() {
 fn a_loop_that_stores_a_possible_value_again_is_followed_to_its_end() {
     let bytes = words(&[
         0xaa1e_03ed, // mov x13, x30
-        0x8a10_01ad, // and x13, x13, x16
-        0xf81f_0fed, // str x13, [sp, #-16]!
-        0xf900_03fe, // str x30, [sp]
+        0x8a10_03de, // and x30, x30, x16
+        0xf81f_0ffe, // str x30, [sp, #-16]!
+        0xf900_03ed, // str x13, [sp]
         0xb5ff_ffe0, // cbnz x0: the last str
         0x9100_43ff, // add sp, sp, #16
         0xd65f_03c0, // ret

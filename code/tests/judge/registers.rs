@@ -240,27 +240,35 @@ fn registers_of_another_convention_are_not_lost() {
 }
 
 /// OCaml 5 allocates by r15, and calls the collector of garbage before it writes there. The function returns with r15 as it
-/// was where it does not allocate.
+/// was where it does not allocate. An argument in rbx is stored, and loaded for the next call.
 #[test]
-fn a_register_that_points_at_free_memory_is_not_lost() {
-    let found = |writes: [u8; 4]| {
+fn code_that_allocates_by_a_register_has_no_callee_saved_registers() {
+    let allocates = [
+        0x85, 0xc0, 0x74, 0x1a, // 0: test eax, eax; je 0x1e
+        0x49, 0x83, 0xef, 0x18, // 4: sub r15, 24
+        0x4d, 0x3b, 0x3e, 0x72, 0x12, // 8: cmp r15, [r14]; jb 0x1f
+        0x49, 0x8d, 0x47, 0x08, // d: lea rax, [r15+8]
+        0x48, 0x89, 0x78, 0xf8, // 11: mov [rax-8], rdi
+        0x49, 0x8b, 0x66, 0x30, // 15: mov rsp, [r14+0x30]
+        0x41, 0x5b, 0x41, 0xff, 0xe3, // 19: pop r11; jmp r11
+        0xc3, // 1e: ret
+        0xff, 0xd6, 0xeb, 0xea, // 1f: call rsi; jmp 0xd
+    ];
+    assert_eq!(Function::new(Arch::Amd64, &allocates).found(&[(0, (RSP, 8), &[])]), []);
+    let found = |base: [u8; 2]| {
         let bytes = [
-            &[0x85, 0xc0, 0x74, 0x1a][..],   // 0: test eax, eax; je 0x1e
-            &[0x49, 0x83, 0xef, 0x18],       // 4: sub r15, 24
-            &[0x4d, 0x3b, 0x3e, 0x72, 0x12], // 8: cmp r15, [r14]; jb 0x1f
-            &[0x49, 0x8d, 0x47, 0x08],       // d: lea rax, [r15+8]
-            &writes,                         // 11: mov [rax-8], rdi
-            &[0x49, 0x8b, 0x66, 0x30],       // 15: mov rsp, [r14+0x30]
-            &[0x41, 0x5b, 0x41, 0xff, 0xe3], // 19: pop r11; jmp r11
-            &[0xc3],                         // 1e: ret
-            &[0xff, 0xd6, 0xeb, 0xea],       // 1f: call rsi; jmp 0xd
+            &[0x51, 0x48, 0x89, 0x1c, 0x24][..], // 0: push rcx; mov [rsp], rbx
+            &[0x31, 0xdb, 0xff, 0xd6],           // 5: xor ebx, ebx; call rsi
+            &[base[0], 0x8d, base[1], 0x08],     // 9: lea rax, [r15+8] or [rdi+8]
+            &[0x48, 0x89, 0x78, 0xf8],           // d: mov [rax-8], rdi
+            &[0x48, 0x8b, 0x1c, 0x24],           // 11: mov rbx, [rsp]
+            &[0x59, 0xc3],                       // 15: pop rcx; ret
         ];
-        let rows: [Described<'_>; 1] = [(0, (RSP, 8), &[])];
+        let rows: [Described<'_>; 3] = [(0, (RSP, 8), &[]), (1, (RSP, 16), &[]), (0x16, (RSP, 8), &[])];
         Function::new(Arch::Amd64, &bytes.concat()).found(&rows)
     };
-    assert_eq!(found([0x48, 0x89, 0x78, 0xf8]), []);
-    // mov [rdi-8], rdi
-    assert_eq!(found([0x48, 0x89, 0x7f, 0xf8]), [(Kind::LostRegister, 0x21)]);
+    assert_eq!(found([0x49, 0x47]), []);
+    assert_eq!(found([0x48, 0x47]), [(Kind::LostRegister, 7)]);
 }
 
 /// An unwinder authenticates the return address with the key that the CIE has.

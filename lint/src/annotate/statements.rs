@@ -186,8 +186,11 @@ const ALIASES: &[&[&str]] = &[
     &["csinc", "cset", "cinc", "csel"],
     &["csinv", "csetm", "cinv", "csel"],
     &["csneg", "cneg", "csel"],
-    &["ldr", "ldur", "mov", "movz"],
-    &["str", "stur"],
+    &[
+        "ldr", "ldrb", "ldrh", "ldrsb", "ldrsh", "ldrsw", "ldur", "ldurb", "ldurh", "ldursb", "ldursh",
+        "ldursw", "mov", "movz",
+    ],
+    &["str", "strb", "strh", "stur", "sturb", "sturh"],
     &["adr", "adrp", "nop", "add"],
     &["rev", "rev64"],
     &[
