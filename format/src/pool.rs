@@ -86,7 +86,7 @@ pub fn map<T: Send, R: Send>(pool: &dyn Pool, parts: Vec<T>, work: impl Fn(T) ->
 }
 
 /// Divides `count` items among a pool's threads. Returns the number of items in a part, at least `least`. There are
-/// two parts for each thread, because some threads start late. With more parts, more rows would be encoded
+/// two parts for each thread, because some threads start late. With more parts of a link, more rows would be encoded
 /// several times.
 pub fn part_len(pool: &dyn Pool, count: usize, least: usize) -> usize {
     const PARTS_OF_A_THREAD: usize = 2;

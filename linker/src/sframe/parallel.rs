@@ -98,7 +98,7 @@ pub(crate) fn push_on<'a, L: FnMut(Field) -> Option<Live>>(
 impl<'a, L: FnMut(Field) -> Option<Live>, F: Fn(usize) -> L + Sync> Objects<'_, 'a, F> {
     /// Adds all objects to shards. Returns which shards have which objects.
     fn push(&self) -> (Vec<Unit>, Vec<Shard<'a>>) {
-        let large = (0..self.all.len()).filter(|&number| self.all[number].len() >= 2 * self.enough);
+        let large = (0..self.all.len()).filter(|&number| self.all[number].len() > self.enough);
         let large: Vec<_> =
             map(self.pool, large.collect(), |number| self.divide(number)).into_iter().flatten().collect();
         let (units, work) = self.work(&large);
@@ -154,25 +154,29 @@ impl<'a, L: FnMut(Field) -> Option<Live>, F: Fn(usize) -> L + Sync> Objects<'_, 
         (has_functions && !has_shared_rows).then_some(large)
     }
 
-    /// Divides the work into tasks.
+    /// Divides the work into tasks. Objects that are not large belong to the task in whose share of the bytes their middle
+    /// lies.
     fn work<'t>(&self, large: &'t [Large<'a>]) -> (Vec<Unit>, Vec<Work<'t, 'a>>) {
         let (mut units, mut work) = (Vec::new(), Vec::new());
-        let (mut first, mut bytes, mut large) = (0, 0, large.iter().peekable());
+        let (mut first, mut bytes, mut share, mut large) = (0, 0, 0, large.iter().peekable());
         for (number, object) in self.all.iter().enumerate() {
             let large = large.next_if(|large| large.number == number);
-            bytes += object.len();
-            if (large.is_some() || bytes >= self.enough) && first < number {
+            let own_share = (bytes + object.len() / 2) / self.enough;
+            if (large.is_some() || own_share != share) && first < number {
                 // Ends the group before this object.
                 units.push(Unit { objects: first..number, tasks: 1 });
                 work.push(Work::Objects(first..number));
-                (first, bytes) = (number, object.len());
+                first = number;
             }
-            if let Some(large) = large {
-                let before = work.len();
-                self.work_of(large, &mut work);
-                units.push(Unit { objects: number..number + 1, tasks: work.len() - before });
-                (first, bytes) = (number + 1, 0);
-            }
+            share = own_share;
+            let Some(large) = large else {
+                bytes += object.len();
+                continue;
+            };
+            let before = work.len();
+            self.work_of(large, &mut work);
+            units.push(Unit { objects: number..number + 1, tasks: work.len() - before });
+            first = number + 1;
         }
         if first < self.all.len() {
             units.push(Unit { objects: first..self.all.len(), tasks: 1 });
