@@ -2,8 +2,9 @@
 //!
 //! An [`Analysis`] divides the function into blocks and follows every path through them ([`run`]). Where two paths
 //! meet, only facts that hold on both paths stay. The text calls a path that execution can take a *way*.
-//! [`ends`] has the instructions where the function ends.
+//! [`ends`] has the instructions where the function ends, [`blocks`] the states before blocks.
 
+mod blocks;
 mod ends;
 mod run;
 
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cfipack_format::{Address, Family, Register};
 
+use self::blocks::{Block, NONE, Starts, Stored};
 use self::run::Run;
 use crate::context::{Context, Shared};
 use crate::instruction::{Flow, Instruction};
@@ -118,8 +120,7 @@ pub struct Analysis<'c> {
     code: Code<'c>,
     instructions: &'c Instructions,
     context: Shared<'static>,
-    /// For each instruction the number of the block that it starts, or [`NONE`].
-    block_at: Vec<u32>,
+    starts: Starts,
     blocks: Vec<Block>,
     exits: Vec<Exit>,
     doubts: BTreeSet<(Doubt, u32)>,
@@ -137,20 +138,6 @@ pub struct Analysis<'c> {
     pub(crate) calls_itself: bool,
     /// True if the code counts as a function although no path leaves it.
     pub(crate) may_stay: bool,
-}
-
-const NONE: u32 = u32::MAX;
-
-/// A block is a run of instructions. Jumps lead only to its first instruction.
-#[derive(Debug)]
-struct Block {
-    first: usize,
-    /// The state before the first instruction, or `None` if no path leads there.
-    state: Option<Box<State>>,
-    /// The call that execution reached this block through. `None` once another path has shown that the call returns.
-    via: Option<usize>,
-    visits: u8,
-    waits: bool,
 }
 
 /// The parts of a function's surroundings that [`Analysis::new`] uses: where execution enters, and how calls behave.
@@ -216,7 +203,7 @@ impl<'c> Analysis<'c> {
             code,
             instructions,
             context: Shared::Owned(context),
-            block_at: vec![NONE; instructions.as_slice().len()],
+            starts: Starts::default(),
             blocks: Vec::new(),
             exits: Vec::new(),
             doubts: BTreeSet::new(),
@@ -252,44 +239,55 @@ impl<'c> Analysis<'c> {
     fn begin(&mut self) {
         let Context { red_zone, ignores_overwrites, .. } = *self.context;
         self.context = Shared::Owned(Context::new(self.code.start.0, red_zone, ignores_overwrites));
-        self.block_at.clear();
-        self.block_at.resize(self.instructions.as_slice().len(), NONE);
+        self.starts.clear(self.instructions.len());
         self.give_back();
         self.exits.clear();
         self.doubts.clear();
         let all = self.instructions;
-        for (index, instruction) in all.as_slice().iter().enumerate() {
-            let (target, ends) = match instruction.flow {
-                Flow::Next => continue,
-                Flow::Branch(target, _) => (target, true),
-                Flow::Jump(target) => (target, false),
-                Flow::Call(_) => {
-                    self.start_block(all.after_padding(index));
-                    self.start_block(all.returns_to(index));
-                    continue;
-                }
-                Flow::JumpRegister(_)
-                | Flow::JumpMemory
-                | Flow::JumpTable(..)
-                | Flow::Return
-                | Flow::Stop => {
-                    continue;
-                }
-            };
-            self.start_block(target.and_then(|target| self.index_of(target)));
-            self.start_block(ends.then_some(index + 1).filter(|next| *next < all.as_slice().len()));
+        let mut steps = all.steps(0);
+        while let Some((first, instructions, _)) = steps.next_slice() {
+            for (index, instruction) in (first..).zip(instructions) {
+                self.start_blocks(index, instruction.flow);
+            }
         }
+    }
+
+    /// Starts the blocks that an instruction with this flow shows.
+    #[inline]
+    fn start_blocks(&mut self, index: usize, flow: Flow) {
+        let all = self.instructions;
+        let (target, ends) = match flow {
+            Flow::Branch(target, _) => (target, true),
+            Flow::Jump(target) => (target, false),
+            Flow::Call(_) => {
+                self.start_block(all.after_padding(index));
+                self.start_block(all.returns_to(index));
+                return;
+            }
+            Flow::Next
+            | Flow::JumpRegister(_)
+            | Flow::JumpMemory
+            | Flow::JumpTable(..)
+            | Flow::Return
+            | Flow::Stop => return,
+        };
+        self.start_block(target.and_then(|target| self.index_of(target)));
+        self.start_block(ends.then_some(index + 1).filter(|next| *next < all.len()));
     }
 
     /// Removes all blocks, and gives their memory back for other functions.
     fn give_back(&mut self) {
-        self.instructions.spare.give(self.blocks.drain(..).filter_map(|block| block.state));
+        let own = self.blocks.drain(..).filter_map(|block| match block.state {
+            Some(Stored::Own(state)) => Some(state),
+            Some(Stored::Shared(_)) | None => None,
+        });
+        self.instructions.spare.give(own);
     }
 
     /// Makes an instruction the first instruction of a block, and returns the block's number.
     fn start_block(&mut self, first: Option<usize>) -> Option<u32> {
         let first = first?;
-        let known = self.block_at[first];
+        let known = self.starts.get(first);
         if known != NONE {
             return Some(known);
         }
@@ -298,8 +296,8 @@ impl<'c> Analysis<'c> {
             return None;
         }
         let number = self.blocks.len() as u32;
-        self.block_at[first] = number;
-        self.blocks.push(Block { first, state: None, via: None, visits: 0, waits: false });
+        self.starts.set(first, number);
+        self.blocks.push(Block { first: first as u32, via: NONE, state: None, visits: 0, waits: false });
         Some(number)
     }
 
@@ -332,9 +330,14 @@ impl<'c> Analysis<'c> {
     /// Returns the instructions that can execute next. One is the next instruction in memory, or the instruction that a
     /// call returns to. The other is the target of a direct branch, or of a call within the function.
     pub fn next(&self, index: usize) -> [Option<usize>; 2] {
-        let next = (index + 1 < self.block_at.len()).then_some(index + 1);
+        self.next_by(index, self.instructions.at(index).flow)
+    }
+
+    /// Does the same as [`next`](Self::next) for an instruction with this flow.
+    pub(crate) fn next_by(&self, index: usize, flow: Flow) -> [Option<usize>; 2] {
+        let next = (index + 1 < self.instructions.len()).then_some(index + 1);
         let target = |target: Option<Address>| target.and_then(|target| self.index_of(target));
-        match self.instructions.as_slice()[index].flow {
+        match flow {
             Flow::Next => [next, None],
             Flow::Call(to) => {
                 let called = to.filter(|to| *to != self.code.start);
@@ -356,16 +359,18 @@ impl<'c> Analysis<'c> {
     pub fn for_each(&self, mut each: impl FnMut(usize, &Instruction, Option<&State>)) {
         let mut state: Option<State> = None;
         let mut context = Shared::Borrowed(&*self.context);
-        for (index, instruction) in self.instructions.as_slice().iter().enumerate() {
-            if self.block_at[index] != NONE {
-                match (&mut state, self.blocks[self.block_at[index] as usize].state.as_deref()) {
-                    (Some(state), Some(known)) => state.clone_from(known),
-                    (state, known) => *state = known.cloned(),
+        let mut steps = self.instructions.steps(0);
+        while let Some((first, instructions, ops)) = steps.next_slice() {
+            for (index, instruction) in (first..).zip(instructions) {
+                if let Some(block) = self.blocks.get(self.starts.get(index) as usize) {
+                    match (&mut state, block.state.as_deref()) {
+                        (Some(state), Some(known)) => state.clone_from(known),
+                        (state, known) => *state = known.cloned(),
+                    }
                 }
-            }
-            each(index, instruction, state.as_ref());
-            if let Some(known) = &mut state {
-                known.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
+                each(index, instruction, state.as_ref());
+                let Some(known) = &mut state else { continue };
+                known.apply(self.code.arch, instruction, instruction.effects(ops), &mut context);
                 known.branched(instruction.flow, false);
                 if !instruction.flow.falls_through() {
                     state = None;
@@ -376,13 +381,13 @@ impl<'c> Analysis<'c> {
 
     /// Returns whether a path leads to an instruction that does not go through the return of a call.
     pub(crate) fn is_reached_without(&self, call: usize, index: usize) -> bool {
-        let first = self.block_at[..=index].iter().rfind(|number| **number != NONE);
-        first.is_none_or(|number| self.blocks[*number as usize].via != Some(call))
+        let block = self.blocks.get(self.starts.around(index) as usize);
+        block.is_none_or(|block| block.via as usize != call)
     }
 
     /// Returns the states before all instructions, by index. A state is `None` if no path leads to the instruction.
     pub fn states(&self) -> Vec<Option<State>> {
-        let mut states = Vec::with_capacity(self.instructions.as_slice().len());
+        let mut states = Vec::with_capacity(self.instructions.len());
         self.for_each(|_, _, state| states.push(state.cloned()));
         states
     }
@@ -396,14 +401,14 @@ impl<'c> Analysis<'c> {
             return after;
         }
         let mut context = Shared::Borrowed(&*self.context);
-        after.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
+        after.apply(self.code.arch, instruction, &self.instructions.ops(instruction), &mut context);
         after.branched(instruction.flow, taken);
         after
     }
 
     /// Returns whether an instruction starts a block.
     pub(crate) fn is_start(&self, index: usize) -> bool {
-        self.block_at.get(index).is_some_and(|number| *number != NONE)
+        self.starts.get(index) != NONE
     }
 
     /// Returns the index of the instruction that starts at an address.
@@ -417,12 +422,12 @@ impl<'c> Analysis<'c> {
 
     /// Returns whether an instruction is a call.
     pub(crate) fn is_call(&self, index: usize) -> bool {
-        matches!(self.instructions.as_slice()[index].flow, Flow::Call(_))
+        matches!(self.instructions.at(index).flow, Flow::Call(_))
     }
 
     /// Returns the index of the instruction that a call at `index` returns to, or `None` if no call is there.
     pub fn returns_to(&self, index: usize) -> Option<usize> {
-        match self.instructions.as_slice().get(index)?.flow {
+        match self.instructions.get(index)?.flow {
             Flow::Call(_) => self.instructions.returns_to(index),
             _ => None,
         }
@@ -430,16 +435,19 @@ impl<'c> Analysis<'c> {
 
     fn find_unreached(&mut self) {
         let (mut is_reached, mut found, mut unknown) = (false, None, None);
-        for (index, instruction) in self.instructions.as_slice().iter().enumerate() {
-            if self.block_at[index] != NONE {
-                is_reached = self.blocks[self.block_at[index] as usize].state.is_some();
+        let mut steps = self.instructions.steps(0);
+        while let Some((first, instructions, _)) = steps.next_slice() {
+            for (index, instruction) in (first..).zip(instructions) {
+                if let Some(block) = self.blocks.get(self.starts.get(index) as usize) {
+                    is_reached = block.state.is_some();
+                }
+                if is_reached && instruction.is_unknown {
+                    unknown = unknown.or(Some(instruction.offset));
+                } else if !is_reached && !instruction.is_padding {
+                    found = found.or(Some(instruction.offset));
+                }
+                is_reached &= instruction.flow.falls_through();
             }
-            if is_reached && instruction.is_unknown {
-                unknown = unknown.or(Some(instruction.offset));
-            } else if !is_reached && !instruction.is_padding {
-                found = found.or(Some(instruction.offset));
-            }
-            is_reached &= instruction.flow.falls_through();
         }
         self.doubts.extend(found.map(|offset| (Doubt::NotReached, offset)));
         self.doubts.extend(unknown.map(|offset| (Doubt::UnknownInstruction, offset)));
@@ -461,17 +469,21 @@ impl<'c> Analysis<'c> {
     /// Returns the state before an instruction, or `None` if no path leads to it. This function follows the
     /// instruction's block from its start each time.
     pub fn state_before(&self, index: usize) -> Option<State> {
-        let first = self.block_at.get(..=index)?.iter().rposition(|number| *number != NONE)?;
-        let mut state = self.blocks[self.block_at[first] as usize].state.as_deref()?.clone();
+        let block = self.blocks.get(self.starts.around(index) as usize)?;
+        let mut state = block.state.as_deref()?.clone();
         let mut context = Shared::Borrowed(&*self.context);
-        for instruction in &self.instructions.as_slice()[first..index] {
+        let mut steps = self.instructions.steps(block.first as usize);
+        loop {
+            let (at, instruction, ops) = steps.next()?;
+            if at == index {
+                return Some(state);
+            }
             if !instruction.flow.falls_through() {
                 return None;
             }
-            state.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
+            state.apply(self.code.arch, instruction, instruction.effects(ops), &mut context);
             state.branched(instruction.flow, false);
         }
-        Some(state)
     }
 }
 

@@ -91,7 +91,7 @@ pub struct Instruction {
     pub(crate) sets_flags: bool,
     /// A further property that matters for the function's rows.
     pub(crate) special: Special,
-    /// The known effects, as the start and length of a range in [`Instructions::ops`](crate::Instructions).
+    /// The known effects, as the start and length of a range in a list.
     pub(crate) ops: (u32, u8),
     /// The registers, as bits, that are unknown after the instruction and its known effects.
     pub(crate) writes: u64,
@@ -105,6 +105,13 @@ pub struct Instruction {
 pub(crate) const ALWAYS: u64 = 1 << 63;
 
 impl Instruction {
+    /// Returns the known effects, given the list that has them.
+    #[inline]
+    pub(crate) fn effects<'o>(&self, all: &'o [Op]) -> &'o [Op] {
+        let (first, count) = self.ops;
+        &all[first as usize..first as usize + usize::from(count)]
+    }
+
     /// Returns the offset of the next instruction in memory.
     pub fn end(&self) -> u32 {
         self.offset + u32::from(self.len)

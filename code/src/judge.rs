@@ -37,17 +37,29 @@ pub struct Judge<'j, 'c> {
     has_helper: bool,
     /// True if the code signs return addresses with another key than the rows say.
     has_other_key: bool,
-    cfa: Vec<CfaState>,
-    /// For each instruction the registers with wrong rules, as bits. Bit 63 stands for the return address, bit 62 for
-    /// its signature, and bit 61 for a rule that cannot be evaluated.
-    wrong: Vec<u64>,
+    /// The number of instructions.
+    count: usize,
+    /// Runs of instructions with the same verdict, ascending. There are few, also in a long function.
+    verdicts: Vec<Verdict>,
     /// True if the CFA is right at every instruction that a path leads to.
     are_right: bool,
     /// Returns that leave the stack pointer in the wrong place.
     returns: Vec<Finding>,
-    /// For each instruction with a wrong CFA: the last instruction of the run that follows it with the same wrong
-    /// CFA or row. One finding covers the whole run.
+    /// For each verdict with a wrong CFA: the last instruction that follows it with the same wrong CFA or row. One finding
+    /// covers them all.
     ends: Vec<u32>,
+}
+
+/// What the comparison says about an instruction, and about those after it up to the next verdict.
+#[derive(Clone, Copy)]
+struct Verdict {
+    /// The index of the first instruction.
+    first: u32,
+    compared: Compared,
+    /// The registers, as bits, whose caller's value is stored or in a register. It is 0 if no register is lost or hidden.
+    held: u64,
+    /// True if a register is lost or hidden, and the instruction before is a call.
+    follows_call: bool,
 }
 
 /// At most this many instructions after the first call, a row for the frame that the called function has made starts.
@@ -68,8 +80,7 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// pointer that no signal handler overwrites, for example [`Arch::red_zone`]. No register is saved below them.
     pub fn new(analysis: &'j Analysis<'c>, rows: &'j Rows, red_zone: u32) -> Self {
         let arch = analysis.code().arch;
-        let count = analysis.instructions().as_slice().len();
-        let (cfa, wrong, returns) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
+        let count = analysis.instructions().len();
         let signed = rows.key_b.filter(|_| rows.iter().any(|row| row.row.signed));
         let has_other_key = signed.is_some_and(|key_b| {
             analysis.instructions().signs_by_b().is_some_and(|signs_by_b| signs_by_b != key_b)
@@ -81,18 +92,18 @@ impl<'j, 'c> Judge<'j, 'c> {
             red_zone,
             has_helper: false,
             has_other_key,
-            cfa,
-            wrong,
+            count,
+            verdicts: Vec::new(),
             are_right: true,
-            returns,
+            returns: Vec::new(),
             ends: Vec::new(),
         };
         let (mut row_index, mut first_call) = (0, None);
-        // `lost` has registers without a rule that have lost the caller's value, and those of them whose value is in
-        // another place. `kept` has registers that every return and tail call restores.
-        let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
-        let (mut is_outermost, mut is_left) = (false, false);
+        // `kept` has registers that every return and tail call restores.
+        let (mut kept, mut returns, mut is_left) = (u64::MAX, false, false);
         let mut last: Option<(usize, Compared)> = None;
+        // What the instruction before can change.
+        let mut affected = 0;
         let mut expected = rows.get(0).map(|row| Expected::new(arch, row, red_zone));
         let starts_at = |index| rows.get(index).map_or(u32::MAX, |row| row.row.start.0);
         let (first, mut next) = (starts_at(0), starts_at(1));
@@ -110,30 +121,29 @@ impl<'j, 'c> Judge<'j, 'c> {
                 judge.has_helper |= is_near && row.is_some_and(|(state, row)| judge.sets_frame(state, row));
             }
             let row = expected.as_ref().filter(|_| row_index != 0 || first <= instruction.offset);
-            let compared = match (state, row, last) {
+            let (is_same, compared) = match (state, row, last) {
                 // Most instructions change nothing that a row describes.
                 (Some(_), Some(row), Some((known, compared)))
-                    if known == row_index && !row.depends_on(analysis.instructions(), index - 1) =>
+                    if known == row_index && !row.depends_on(affected) =>
                 {
-                    compared
+                    (true, compared)
                 }
-                (Some(state), Some(row), _) if row.is_met_by(state) => Compared::RIGHT,
-                (Some(state), Some(row), _) => judge.compare(state, row.row),
-                _ => Compared { cfa: CfaState::Unknown, ..Compared::RIGHT },
+                (Some(state), Some(row), _) if row.is_met_by(state) => (false, Compared::RIGHT),
+                (Some(state), Some(row), _) => (false, judge.compare(state, row.row)),
+                _ => (false, Compared { cfa: CfaState::Unknown, ..Compared::RIGHT }),
             };
-            let goes_on = state.is_some() && row.is_some() && !analysis.is_start(index + 1);
-            last = goes_on.then_some((row_index, compared));
+            affected = instruction.affects;
             judge.are_right &= state.is_none() || compared.cfa == CfaState::Right;
-            judge.cfa.push(compared.cfa);
             let is_call = matches!(instruction.flow, Flow::Call(_));
             first_call = first_call.or_else(|| is_call.then_some(index));
             let is_lost = has_link
                 && is_call
                 && row.is_some_and(|row| state.is_some() && judge.loses_link(index, row.row));
-            judge.wrong.push(compared.wrong | if is_lost { RETURN_ADDRESS } else { 0 });
-            is_outermost |= compared.hidden & RETURN_ADDRESS != 0;
-            if compared.lost | compared.hidden != 0 {
-                lost.push((index, compared, state.map_or(0, |state| state.held(arch))));
+            let goes_on = state.is_some() && row.is_some() && !is_lost && !analysis.is_start(index + 1);
+            last = goes_on.then_some((row_index, compared));
+            if !is_same || is_lost || !compared.is_plain() {
+                let wrong = compared.wrong | if is_lost { RETURN_ADDRESS } else { 0 };
+                judge.add(index, Compared { wrong, ..compared }, state, row_index != before);
             }
             if let Some(state) = state.filter(|state| judge.leaves(index, instruction, state)) {
                 (kept, is_left) = (kept & !judge.changed(state), true);
@@ -145,23 +155,56 @@ impl<'j, 'c> Judge<'j, 'c> {
                 }
             }
         });
-        if judge.cfa.iter().any(|cfa| is_wrong(*cfa)) {
+        if judge.verdicts.iter().any(|verdict| is_wrong(verdict.compared.cfa)) {
             judge.ends = judge.ends();
         }
         // A function that never restores a register follows its own convention. So this is not a fault.
-        let is_lost = lost.iter().any(|(_, compared, _)| compared.lost & kept != 0);
+        let is_lost = judge.verdicts.iter().any(|verdict| verdict.compared.lost & kept != 0);
         let owned = if is_lost && judge.has_own_convention() { 0 } else { kept };
-        for (index, Compared { lost, hidden, .. }, held) in lost {
+        for Verdict { compared, held, follows_call, .. } in &mut judge.verdicts {
             // If the value is nowhere, the function never returns from here, unless a call before has not returned.
-            let follows_call = returns && index.checked_sub(1).is_some_and(|before| analysis.is_call(before));
-            judge.wrong[index] |= lost & owned & if follows_call { u64::MAX } else { held };
+            compared.wrong |= compared.lost & owned & if returns && *follows_call { u64::MAX } else { *held };
             // No unwinder recovers such a register, although the function restores it.
-            judge.wrong[index] |= hidden & kept & held & if is_left { !RETURN_ADDRESS } else { 0 };
+            compared.wrong |= compared.hidden & kept & *held & if is_left { !RETURN_ADDRESS } else { 0 };
         }
-        if is_outermost {
+        if judge.verdicts.iter().any(|verdict| verdict.compared.hidden & RETURN_ADDRESS != 0) {
             judge.find_hidden_callers();
         }
         judge
+    }
+
+    /// Adds the verdict about an instruction.
+    #[inline]
+    fn add(&mut self, index: usize, compared: Compared, state: Option<&State>, is_other_row: bool) {
+        // Another row is another fault.
+        let is_apart = is_other_row && (is_wrong(compared.cfa) || compared.hidden & RETURN_ADDRESS != 0);
+        let last = self.verdicts.last().filter(|last| last.compared == compared && !is_apart);
+        let is_plain = compared.is_plain();
+        if is_plain && last.is_some() {
+            return;
+        }
+        let held = state.filter(|_| !is_plain).map_or(0, |state| state.held(self.arch));
+        let follows_call =
+            !is_plain && index.checked_sub(1).is_some_and(|before| self.analysis.is_call(before));
+        if last.is_none_or(|last| last.held != held || last.follows_call != follows_call) {
+            self.verdicts.push(Verdict { first: index as u32, compared, held, follows_call });
+        }
+    }
+
+    /// Returns the number of the verdict about an instruction.
+    fn verdict(&self, index: usize) -> usize {
+        self.verdicts.partition_point(|verdict| verdict.first as usize <= index) - 1
+    }
+
+    /// Returns whether an instruction's CFA is right.
+    fn cfa(&self, index: usize) -> CfaState {
+        self.verdicts[self.verdict(index)].compared.cfa
+    }
+
+    /// Returns the registers with wrong rules at an instruction, as bits. Bit 63 stands for the return address, bit 62 for
+    /// its signature, and bit 61 for a rule that cannot be evaluated.
+    fn wrong(&self, index: usize) -> u64 {
+        self.verdicts[self.verdict(index)].compared.wrong
     }
 
     /// Returns whether the code reads memory by the caller's value of a callee-saved register. Then the function gets an
@@ -171,7 +214,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         let (all, mut found) = (self.analysis.instructions(), false);
         let owned = callee_saved_bits(self.arch);
         self.analysis.for_each(|_, instruction, state| {
-            for op in all.ops(instruction) {
+            for op in &*all.ops(instruction) {
                 if let (Op::Load { base, .. } | Op::Store { base, .. }, Some(state)) = (op, state)
                     && let Some(own) = state.at(*base).origin()
                     && own != self.arch.frame_pointer()
@@ -185,12 +228,15 @@ impl<'j, 'c> Judge<'j, 'c> {
 
     /// Finds the end of each run of instructions with the same fault.
     fn ends(&self) -> Vec<u32> {
-        let mut ends: Vec<u32> = (0..self.cfa.len() as u32).collect();
-        for index in (1..self.cfa.len()).rev() {
-            if self.is_same_fault(index - 1, index)
-                || (matches!(self.cfa[index], CfaState::Off(_)) && self.cfa[index - 1] == self.cfa[index])
+        let nexts = self.verdicts.iter().skip(1).map(|next| next.first).chain([self.count as u32]);
+        let mut ends: Vec<u32> = nexts.map(|next| next - 1).collect();
+        for number in (1..ends.len()).rev() {
+            let [before, verdict] = [number - 1, number].map(|number| self.verdicts[number].compared.cfa);
+            let first = self.verdicts[number].first as usize;
+            if self.is_same_fault(first - 1, first)
+                || (matches!(verdict, CfaState::Off(_)) && before == verdict)
             {
-                ends[index - 1] = ends[index];
+                ends[number - 1] = ends[number];
             }
         }
         ends
@@ -231,7 +277,8 @@ impl<'j, 'c> Judge<'j, 'c> {
     }
 
     fn row_at(&self, index: usize) -> Option<FullRow<'j>> {
-        let offset = self.analysis.instructions().as_slice().get(index)?.offset;
+        let all = self.analysis.instructions();
+        let offset = (index < all.len()).then(|| all.offset(index))?;
         self.rows.get(self.rows.index_at(offset)?)
     }
 
@@ -246,10 +293,10 @@ impl<'j, 'c> Judge<'j, 'c> {
             let mut call = None;
             // For each instruction, whether a finding or an instruction before it explains a wrong CFA, or an instruction
             // before it an unknown CFA.
-            let mut explained = vec![false; self.cfa.len()];
+            let mut explained = vec![false; self.count];
             self.analysis.for_each(|index, instruction, state| {
-                match (self.cfa[index], state) {
-                    (CfaState::Right, _) if self.wrong[index] & OPEN == 0 => judgement.right += 1,
+                match (self.cfa(index), state) {
+                    (CfaState::Right, _) if self.wrong(index) & OPEN == 0 => judgement.right += 1,
                     (CfaState::Unknown, None) if instruction.is_padding => {}
                     (CfaState::Right | CfaState::Unknown, _) => {
                         judgement.undecided += 1;
@@ -288,39 +335,44 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// Returns whether no instruction that a path leads to has a wrong row or an unknown CFA. Then a slow search for
     /// findings is not needed.
     fn is_clean(&self) -> bool {
-        self.are_right && self.wrong.iter().all(|wrong| *wrong == 0)
+        self.are_right && self.verdicts.iter().all(|verdict| verdict.compared.wrong == 0)
     }
 
     /// Counts the instructions of a function without findings.
     fn count(&self, judgement: &mut Judgement) {
-        for (instruction, cfa) in self.analysis.instructions().as_slice().iter().zip(&self.cfa) {
-            if *cfa == CfaState::Right {
-                judgement.right += 1;
-            } else if !instruction.is_padding {
+        let all = self.analysis.instructions();
+        for (number, Verdict { first, compared, .. }) in self.verdicts.iter().enumerate() {
+            let end = self.verdicts.get(number + 1).map_or(self.count, |next| next.first as usize);
+            let (first, len) = (*first as usize, end - *first as usize);
+            if compared.cfa == CfaState::Right {
+                judgement.right += len as u64;
+                continue;
+            }
+            for instruction in all.iter_from(first).take(len).filter(|one| !one.is_padding) {
                 judgement.undecided += 1;
                 judgement.first_undecided.get_or_insert(instruction.offset);
             }
         }
     }
 
-    /// Returns the offsets of the run of instructions from `first` on for which `is_wrong` returns true.
-    fn extent(&self, first: usize, is_wrong: impl Fn(usize) -> bool) -> (u32, u32) {
-        let all = self.analysis.instructions().as_slice();
-        let mut last = first;
-        while last + 1 < all.len() && is_wrong(last + 1) {
-            last += 1;
-        }
-        (all[first].offset, all[last].end())
+    /// Returns the offsets of the run of instructions from `first` on where a rule of one of these registers is wrong.
+    fn extent(&self, first: usize, bits: u64) -> (u32, u32) {
+        let all = self.analysis.instructions();
+        let mut after = self.verdicts[self.verdict(first) + 1..].iter();
+        let next = after.find(|verdict| verdict.compared.wrong & bits == 0);
+        let end = next.map_or(self.count, |next| next.first as usize);
+        (all.offset(first), all.at(end - 1).end())
     }
 
     fn finding(&self, index: usize, to: usize, kind: Kind, words: String) -> Finding {
-        let is_end = self.cfa[to] == CfaState::Right;
-        let all = self.analysis.instructions().as_slice();
+        let is_end = self.cfa(to) == CfaState::Right;
+        let all = self.analysis.instructions();
         let wrong = if is_end {
-            (all[to].offset, all[to].offset)
+            (all.offset(to), all.offset(to))
         } else {
-            let last = self.ends.get(to).map_or(to, |end| *end as usize);
-            (all[to].offset, all[last].end())
+            let end = self.ends.get(self.verdict(to)).filter(|_| is_wrong(self.cfa(to)));
+            let last = end.map_or(to, |end| *end as usize);
+            (all.offset(to), all.at(last).end())
         };
         Finding { continues: is_end, ..Finding::new(index, wrong, kind, words) }
     }
@@ -359,8 +411,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
         self.rows.iter().filter(inside).filter_map(move |row| {
             let around = instructions.index_around(row.row.start.0).filter(|around| reached[*around])?;
-            let instruction = instructions.as_slice()[around];
-            if instruction.is_unknown {
+            if instructions.at(around).is_unknown {
                 return None;
             }
             let words = format!("a row starts inside this instruction, at +{}", row.row.start);

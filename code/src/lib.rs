@@ -48,6 +48,7 @@
 mod aarch64;
 mod analysis;
 mod context;
+mod decoding;
 mod instruction;
 mod instructions;
 mod judge;

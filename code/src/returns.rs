@@ -30,8 +30,7 @@ pub fn may_return(
     instructions: &Instructions,
     called: &mut dyn FnMut(Address) -> bool,
 ) -> bool {
-    let all = instructions.as_slice();
-    let mut seen = vec![false; all.len()];
+    let mut seen = vec![false; instructions.len()];
     let mut waiting = vec![0];
     // The functions to ask about. If the function returns, execution continues at the index, or outside of the code
     // (`None`).
@@ -47,7 +46,7 @@ pub fn may_return(
             continue;
         };
         // Execution runs over the end of the code.
-        let Some(instruction) = all.get(index) else { return true };
+        let Some(instruction) = instructions.get(index) else { return true };
         if std::mem::replace(&mut seen[index], true) {
             continue;
         }

@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use cfipack_format::{Arch, Register};
 
+pub(crate) use self::join::Loss;
 use self::registers::{Registers, indexes};
 use crate::instruction::{Index, REGISTERS, index_of, register_of};
 use crate::value::{Place, Value};
@@ -25,7 +26,7 @@ const MAX_SLOTS: usize = 64;
 ///
 /// An [`Analysis`](crate::Analysis) gives you a state for each instruction. You make a state yourself to say how a
 /// function is entered: [`State::at_entry`] for a call, [`State::unknown`] with [`set`](Self::set) for anything else.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Hash, Debug)]
 pub struct State {
     registers: Registers,
     /// Slots with a known value, ascending by place.
@@ -36,7 +37,7 @@ pub struct State {
 }
 
 /// The meaning of the processor's flags.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Flags {
     Unknown,
     /// The flags come from comparing two registers.

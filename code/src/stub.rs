@@ -24,7 +24,7 @@ const MOST: usize = 5;
 pub fn jump_slot(code: &Code<'_>, instructions: &Instructions) -> Option<Address> {
     // A register with its constant, and a register with the address that it was loaded from.
     let (mut constant, mut loaded) = (None, None);
-    for instruction in instructions.as_slice().iter().take(MOST) {
+    for instruction in instructions.iter().take(MOST) {
         match instruction.flow {
             Flow::Next => {}
             Flow::JumpMemory => return near_memory(code, instruction.offset),
@@ -33,7 +33,7 @@ pub fn jump_slot(code: &Code<'_>, instructions: &Instructions) -> Option<Address
             }
             _ => return None,
         }
-        for op in instructions.ops(instruction) {
+        for op in &*instructions.ops(&instruction) {
             match *op {
                 Op::Constant { to, value } => constant = Some((to, value)),
                 Op::Load { to, base, offset } => {

@@ -183,7 +183,7 @@ impl Analysis<'_> {
         });
         // The jump table was read too far, or not far enough.
         if let (None, Some(exit)) = (failed, self.exits().iter().find(|exit| exit.is_from_table)) {
-            let offset = self.instructions().as_slice()[exit.index].offset;
+            let offset = self.instructions().offset(exit.index);
             failed = Some(Omission::Doubt(Doubt::IndirectJump).at(offset));
         }
         match failed {
@@ -418,7 +418,7 @@ impl Analysis<'_> {
 
     /// Returns whether all paths from an instruction lead out of the function, and none to a call or a stop.
     fn only_leaves(&self, first: usize) -> bool {
-        let all = self.instructions().as_slice();
+        let all = self.instructions();
         let (mut waiting, mut seen) = (vec![first], BTreeSet::new());
         while let Some(index) = waiting.pop() {
             if !seen.insert(index) {

@@ -5,7 +5,7 @@ use cfipack_format::Register;
 use crate::instruction::{Index, register_of};
 
 /// The value of a register or a stack slot, as far as it is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Value {
     /// Nothing is known about the value.
@@ -155,7 +155,7 @@ impl Value {
 /// A place on the stack, as an offset from the CFA or from an address that an instruction made. Both parts are packed
 /// into one number, because places are compared more often than they are changed. Places relative to the CFA come
 /// first, and offsets from the same origin ascend.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place(u64);
 
 impl Place {

@@ -41,7 +41,7 @@ fn judged(
     let analysis = Analysis::new(code, &instructions, memory, ways);
     let findings = Judge::new(&analysis, &rows, arch.red_zone()).judge().findings.into_iter();
     let findings = findings.filter(|finding| !finding.continues);
-    let findings = findings.map(|found| (instructions.as_slice()[found.index].offset, found.kind));
+    let findings = findings.map(|found| (instructions.offset(found.index), found.kind));
     (findings.collect(), analysis.doubts().map(|doubt| doubt.0).collect())
 }
 

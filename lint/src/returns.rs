@@ -183,8 +183,7 @@ impl<'r, 'f> Returns<'r, 'f> {
 
     /// Returns the offsets of calls to functions that never return.
     pub fn ends(&mut self, instructions: &Instructions) -> Vec<u32> {
-        let all = instructions.as_slice().iter();
-        let ends = all.filter(|instruction| match instruction.flow {
+        let ends = instructions.iter().filter(|instruction| match instruction.flow {
             Flow::Call(Some(target)) => !self.may_return(target),
             _ => false,
         });
@@ -206,10 +205,9 @@ impl<'r, 'f> Returns<'r, 'f> {
                 Some(Import::Never) | None => false,
             };
         }
-        let all = instructions.as_slice();
         let (mut waiting, mut seen) = (vec![0], HashSet::new());
         while let Some(index) = waiting.pop() {
-            let Some(instruction) = all.get(index).filter(|_| seen.insert(index)) else { continue };
+            let Some(instruction) = instructions.get(index).filter(|_| seen.insert(index)) else { continue };
             let (falls, target) = match instruction.flow {
                 Flow::Return => return true,
                 Flow::Next => (true, None),

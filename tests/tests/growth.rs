@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use cfipack_testkit::needs;
 use cfipack_tests::hostile::{
-    CFI, CODE, FILES, FUNCTIONS_TOGETHER, Input, LINKED, LINKS, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES,
-    REGIONS, Shape, TABLES,
+    CFI, CODE, FILES, FUNCTIONS_TOGETHER, Input, LINKED, LINKS, LONG, MACH_OBJECTS, OVERLAPPING_NAMES,
+    PAGE_TABLES, REGIONS, Shape, TABLES, follow_long,
 };
 
 /// Parts of the smallest input.
@@ -143,6 +143,25 @@ static COUNTED_MEMORY: Mutex<()> = Mutex::new(());
 fn hostile_input_takes_memory_in_proportion() {
     let _alone = COUNTED_MEMORY.lock();
     judge(&all_measured());
+}
+
+/// A function of a million bytes. Each shape has as many instructions, branches or calls as fit.
+#[test]
+fn a_long_function_takes_little_memory() {
+    let _alone = COUNTED_MEMORY.lock();
+    let faults: Vec<_> = LONG
+        .iter()
+        .filter_map(|(name, arch, piece, limit)| {
+            let bytes = piece.repeat((1 << 20) / piece.len());
+            let before = NOW.load(Relaxed);
+            PEAK.store(before, Relaxed);
+            follow_long(*arch, &bytes);
+            let memory = PEAK.load(Relaxed) - before;
+            println!("{name}: {:.2} bytes of memory per byte", memory as f64 / bytes.len() as f64);
+            (memory > ROOM + limit * bytes.len()).then(|| format!("{name}: {memory}"))
+        })
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
 }
 
 /// With this variable a process of this program measures for callgrind.

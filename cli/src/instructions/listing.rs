@@ -115,14 +115,14 @@ impl Listing {
         let (mut lines, mut last, mut before) = (Vec::new(), None, None);
         let row_at = |offset| rows.get(rows.index_at(offset)?);
         let first = here.unwrap_or(0).saturating_sub(MAX_LINES / 2);
-        let all = instructions.as_slice();
-        for (index, instruction) in all.iter().enumerate().skip(first).take(MAX_LINES) {
+        for (index, instruction) in instructions.iter_from(first).take(MAX_LINES).enumerate() {
+            let index = first + index;
             let is_known = failed.as_ref().is_none_or(|failed| u64::from(instruction.offset) < failed.offset);
             let row = row_at(instruction.offset).filter(|_| is_known);
             let pc = start.offset(instruction.offset.into());
             let table = (!tables.is_empty()).then(|| table_rows.at(pc));
             let text = with_target(disassembler.text(&code, instruction.offset), places);
-            let mut line = Line::new(&code, instruction, text, row, places.offset(pc).to_string());
+            let mut line = Line::new(&code, &instruction, text, row, places.offset(pc).to_string());
             line.here = here == Some(index);
             line.marks = marks.remove(&pc).unwrap_or_default();
             line.compare(arch, row, table, &mut last);
@@ -131,16 +131,17 @@ impl Listing {
             lines.push(line);
         }
         let frame = here.and_then(|index| {
-            let row = row_at(all[index].offset)?;
-            let pc = places.offset(start.offset(all[index].offset.into())).to_string();
+            let offset = instructions.offset(index);
+            let row = row_at(offset)?;
+            let pc = places.offset(start.offset(offset.into())).to_string();
             Some(Frame::new(arch, pc, row, state_at(&memory, code, &instructions, index).as_ref()))
         });
         let mut notes = Vec::new();
         if let Some(failed) = failed {
             notes.push(format!("the CFI cannot be read from +{:#x} on: {}", failed.offset, failed.reason));
         }
-        if lines.len() < all.len() {
-            notes.push(format!("only {} of the {} instructions are listed", lines.len(), all.len()));
+        if lines.len() < instructions.len() {
+            notes.push(format!("only {} of the {} instructions are listed", lines.len(), instructions.len()));
         }
         if function.size > MAX_CODE {
             notes.push(format!("only the first {MAX_CODE} bytes are disassembled"));

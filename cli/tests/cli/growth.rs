@@ -10,10 +10,11 @@ use cfipack_tests::hostile::{Input, OVERLAPPING_NAMES};
 
 use crate::program::scratch;
 
-/// A relocatable object with `n` sections of code, each with a symbol. The first section has an FDE.
-fn sections_of_code(n: usize) -> Vec<u8> {
+/// A relocatable object with `n` sections of this code, each with a symbol. The first section has an FDE.
+fn sections_of_code(n: usize, code: &[u8]) -> Vec<u8> {
     let eh_frame = b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0\
-        \x10\0\0\0\x1c\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0";
+        \x10\0\0\0\x1c\0\0\0\0\0\0\0";
+    let eh_frame = [&eh_frame[..], &(code.len() as u32).to_le_bytes(), &[0; 4]].concat();
     // A global STT_FUNC, of 16 bytes, at offset 0.
     let symbol = |section: u16| {
         let place = [&[11, 0, 0, 0, 0x12, 0][..], &section.to_le_bytes()].concat();
@@ -25,7 +26,7 @@ fn sections_of_code(n: usize) -> Vec<u8> {
     let names = b"\0.eh_frame\0.text\0";
     let n = n as u32;
     // Name, type, flags, link, info, size of an entry, bytes.
-    let code = (1, 6, 0, 0, 0, &[0x90; 16][..]);
+    let code = (1, 6, 0, 0, 0, code);
     let mut sections = vec![(0, 0, 0, 0, 0, &[][..])];
     sections.extend((0..n).map(|_| code));
     sections.extend([
@@ -81,7 +82,7 @@ fn sections_of_code_cost_in_proportion() {
     let directory = scratch("growth");
     for verb in ["unwind-info", "explain", "stats"] {
         let counts = [3000, 6000].map(|n| {
-            fs::write(directory.join("object"), sections_of_code(n)).unwrap();
+            fs::write(directory.join("object"), sections_of_code(n, &[0x90; 16])).unwrap();
             instructions(&directory, &[verb, "object"])
         });
         check(verb, counts);
@@ -191,11 +192,7 @@ fn names_that_overlap_take_room_in_proportion() {
     let directory = scratch("growth-names");
     for ((file, len), shape) in files(&directory, 500).into_iter().zip(OVERLAPPING_NAMES) {
         for question in QUESTIONS {
-            let kilobytes = (100 << 10) + 16 * len / 1024;
-            let mut limited = Command::new("sh");
-            limited.args(["-c", &format!("ulimit -v {kilobytes}; exec \"$@\""), "sh"]);
-            limited.arg(env!("CARGO_BIN_EXE_cfi2sframe")).args(question).arg(&file).current_dir(&directory);
-            let output = limited.output().unwrap();
+            let output = limited(&directory, 16, &[question, &[file.as_str()]].concat(), len);
             let errors = String::from_utf8_lossy(&output.stderr);
             let what = format!("{question:?} {}, {len} bytes", shape.0);
             // A verb may refuse a file that has nothing for it (status 1 or 2), but no signal may end it.
@@ -207,6 +204,31 @@ fn names_that_overlap_take_room_in_proportion() {
             let printed = output.stdout.len() + output.stderr.len();
             assert!(printed <= (1 << 20) + 24 * len, "{what}: {printed} bytes printed");
         }
+    }
+}
+
+/// Runs a verb with a limit on its memory: 100 MB, and a multiple of the file's length.
+#[cfg(unix)]
+fn limited(directory: &Path, multiple: usize, arguments: &[&str], len: usize) -> std::process::Output {
+    let kilobytes = (100 << 10) + multiple * len / 1024;
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit -v {kilobytes}; exec \"$@\""), "sh"]);
+    limited.arg(env!("CARGO_BIN_EXE_cfi2sframe")).args(arguments).current_dir(directory).output().unwrap()
+}
+
+/// One long function takes more memory than many short ones.
+#[test]
+#[cfg(unix)]
+fn one_long_function_takes_room_in_proportion() {
+    let directory = scratch("growth-long");
+    let mut code = vec![0x90; 8 << 20];
+    code.push(0xc3);
+    let object = sections_of_code(1, &code);
+    fs::write(directory.join("object"), &object).unwrap();
+    for arguments in [&["lint", "object"][..], &["explain", "object", ".text+0x0"]] {
+        let output = limited(&directory, 4, arguments, object.len());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code <= 1), "{arguments:?}: {errors}");
     }
 }
 

@@ -59,7 +59,7 @@ impl Analysis<'_> {
 
     /// Returns for each instruction whether it is an [end](Self::is_end).
     fn ends(&self) -> Vec<bool> {
-        let mut ends = vec![false; self.instructions.as_slice().len()];
+        let mut ends = vec![false; self.instructions.len()];
         self.for_each(|index, instruction, state| {
             ends[index] = state.is_some_and(|state| self.is_end(instruction, state));
         });
@@ -69,8 +69,10 @@ impl Analysis<'_> {
     /// Returns for each instruction whether a path leads from it to an end in `ends`. The path passes no instruction in
     /// `avoided`.
     pub(crate) fn leading_to(&self, ends: &[bool], avoided: &BTreeSet<usize>) -> Vec<bool> {
-        let from = |from| self.next(from).into_iter().flatten().map(move |to| (to, from));
-        let mut edges: Vec<_> = (0..ends.len()).flat_map(from).collect();
+        let next = self.instructions.iter().enumerate().flat_map(|(from, one)| {
+            self.next_by(from, one.flow).into_iter().flatten().map(move |to| (to as u32, from as u32))
+        });
+        let mut edges: Vec<_> = next.collect();
         edges.sort_unstable();
         let mut leads = vec![false; ends.len()];
         let mut waiting: Vec<_> = (0..ends.len()).filter(|index| ends[*index]).collect();
@@ -79,9 +81,9 @@ impl Analysis<'_> {
                 continue;
             }
             leads[index] = true;
-            let first = edges.partition_point(|edge| edge.0 < index);
-            let before = edges[first..].iter().take_while(|edge| edge.0 == index);
-            waiting.extend(before.map(|edge| edge.1));
+            let first = edges.partition_point(|edge| (edge.0 as usize) < index);
+            let before = edges[first..].iter().take_while(|edge| edge.0 as usize == index);
+            waiting.extend(before.map(|edge| edge.1 as usize));
         }
         leads
     }

@@ -6,10 +6,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use cfipack_format::Address;
 
-use super::{Analysis, Block, Doubt, Exit, NONE, Ways};
-use crate::instruction::{Flow, Instruction, Special};
+use super::blocks::{NONE, Pool, Stored};
+use super::{Analysis, Doubt, Exit, Ways};
+use crate::instruction::{Flow, Instruction, Op, Special};
 use crate::instructions::Code;
-use crate::state::State;
+use crate::state::{Loss, State};
 use crate::table::{JumpTable, Memory};
 use crate::value::Value;
 
@@ -38,18 +39,19 @@ pub(super) struct Run<'w> {
     slots_left: usize,
     waiting: Vec<u32>,
     /// Calls with the states after them. They are followed last, because a call may turn out not to return.
-    deferred: VecDeque<(usize, usize, Box<State>)>,
+    deferred: VecDeque<(u32, u32, Stored)>,
     /// States that are no longer in use. Their memory is reused.
     #[allow(clippy::vec_box, reason = "they go into blocks and back without being copied")]
     spare: Vec<Box<State>>,
+    pool: Option<Pool>,
     ways: Ways<'w>,
     /// True in the last restart: no further call is found not to return.
     is_last: bool,
-    /// The call through which the current block was reached.
-    via: Option<usize>,
+    /// The call through which the current block was reached, or [`NONE`].
+    via: u32,
     /// The first instructions of all blocks. The set is built when an entry, a landing pad or an indirect jump first
     /// starts a new block.
-    starts: Option<BTreeSet<usize>>,
+    starts: Option<BTreeSet<u32>>,
     /// Addresses that instructions of the function mention, ascending.
     constants: Option<Vec<u64>>,
 }
@@ -64,9 +66,10 @@ impl<'w> Run<'w> {
             waiting: Vec::new(),
             deferred: VecDeque::new(),
             spare: Vec::new(),
+            pool: Pool::new(code.bytes.len()),
             ways,
             is_last,
-            via: None,
+            via: NONE,
             starts: None,
             constants: None,
         }
@@ -83,7 +86,7 @@ impl Run<'_> {
     }
 
     fn follow_all(&mut self, analysis: &mut Analysis<'_>, memory: Bytes<'_>) -> Result<(), Restart> {
-        if let (Some(state), false) = (self.ways.start, analysis.block_at.is_empty()) {
+        if let (Some(state), false) = (self.ways.start, analysis.instructions.is_empty()) {
             self.enter(analysis, 0, state);
         }
         for entry in self.ways.entries {
@@ -98,7 +101,8 @@ impl Run<'_> {
             while let Some(block) = self.waiting.pop() {
                 self.follow_block(analysis, block, memory)?;
             }
-            let Some((from, mut to, state)) = self.deferred.pop_front() else { return Ok(()) };
+            let Some((from, to, state)) = self.deferred.pop_front() else { return Ok(()) };
+            let (from, mut to) = (from as usize, to as usize);
             self.slots_left = self.slots_left.saturating_add(state.num_slots());
             let edge = |to| Edge { from, to, is_call: true };
             // The code after padding shows first whether the call returns.
@@ -108,6 +112,10 @@ impl Run<'_> {
                 to = first;
             }
             if !analysis.noreturn.contains(&from) {
+                let state = match state {
+                    Stored::Own(state) => state,
+                    Stored::Shared(state) => self.copied(&state),
+                };
                 self.bring_last(analysis, edge(to), state)?;
             }
         }
@@ -117,33 +125,71 @@ impl Run<'_> {
     fn enter(&mut self, analysis: &mut Analysis<'_>, index: usize, state: &State) {
         let Some(number) = self.block_at(analysis, index) else { return };
         let block = &mut analysis.blocks[number as usize];
-        block.via = None;
-        let changed = match &mut block.state {
-            Some(known) => known.join(state),
-            none => {
-                *none = Some(self.copied(state));
-                true
-            }
+        block.via = NONE;
+        let Some(known) = &block.state else {
+            let state = self.copied(state);
+            return self.begin_block(analysis, number, state, NONE);
         };
-        if changed {
-            self.enqueue(block, number);
+        let loss = known.loss(state);
+        if loss.is_any() {
+            self.weaken(analysis, number, loss, state);
         }
+    }
+
+    /// Stores the first state of a block.
+    fn begin_block(&mut self, analysis: &mut Analysis<'_>, number: u32, state: Box<State>, via: u32) {
+        analysis.blocks[number as usize].via = via;
+        self.change(analysis, number, state);
+    }
+
+    /// Joins the state of a block with another state.
+    fn weaken(&mut self, analysis: &mut Analysis<'_>, number: u32, loss: Loss, other: &State) {
+        match &mut analysis.blocks[number as usize].state {
+            Some(Stored::Own(state)) => {
+                state.lose(loss, other);
+                self.enqueue(analysis, number);
+            }
+            Some(Stored::Shared(state)) => {
+                let mut state = self.copied(state);
+                state.lose(loss, other);
+                self.change(analysis, number, state);
+            }
+            None => {}
+        }
+    }
+
+    /// Stores a state of a block, which is then followed.
+    fn change(&mut self, analysis: &mut Analysis<'_>, number: u32, state: Box<State>) {
+        let stored = self.stored(state);
+        let block = &mut analysis.blocks[number as usize];
+        block.visits = if stored.is_some() { block.visits } else { MAX_VISITS };
+        block.state = stored;
+        self.enqueue(analysis, number);
+    }
+
+    /// Stores a state. Returns `None` if the function has too many different states.
+    fn stored(&mut self, state: Box<State>) -> Option<Stored> {
+        let Some(pool) = &mut self.pool else { return Some(Stored::Own(state)) };
+        let shared = pool.share(&state);
+        self.spare.push(state);
+        shared
     }
 
     /// Returns the block that starts with an instruction. If the instruction lies in the middle of a block that was
     /// followed already, the larger block is followed again, up to here.
+    #[inline]
     fn block_at(&mut self, analysis: &mut Analysis<'_>, index: usize) -> Option<u32> {
-        if analysis.block_at[index] == NONE {
-            let starts =
-                self.starts.get_or_insert_with(|| analysis.blocks.iter().map(|block| block.first).collect());
-            let around = starts.range(..index).next_back().copied();
-            starts.insert(index);
-            let around = around.map_or(NONE, |first| analysis.block_at[first]);
-            if let Some(block) = analysis.blocks.get_mut(around as usize)
-                && block.state.is_some()
-            {
-                self.enqueue(block, around);
-            }
+        let known = analysis.starts.get(index);
+        if known != NONE {
+            return Some(known);
+        }
+        let starts =
+            self.starts.get_or_insert_with(|| analysis.blocks.iter().map(|block| block.first).collect());
+        let around = starts.range(..index as u32).next_back().copied();
+        starts.insert(index as u32);
+        let around = around.map_or(NONE, |first| analysis.starts.get(first as usize));
+        if analysis.blocks.get(around as usize).is_some_and(|block| block.state.is_some()) {
+            self.enqueue(analysis, around);
         }
         analysis.start_block(Some(index))
     }
@@ -153,14 +199,13 @@ impl Run<'_> {
         let left = self.slots_left.checked_sub(state.num_slots());
         self.slots_left = left.unwrap_or(0);
         if left.is_none() {
-            analysis.doubts.insert((Doubt::TooLarge, analysis.instructions.as_slice()[index].offset));
+            analysis.doubts.insert((Doubt::TooLarge, analysis.instructions.offset(index)));
         }
         left.is_some()
     }
 
-    fn enqueue(&mut self, block: &mut Block, number: u32) {
-        if !block.waits {
-            block.waits = true;
+    fn enqueue(&mut self, analysis: &mut Analysis<'_>, number: u32) {
+        if !std::mem::replace(&mut analysis.blocks[number as usize].waits, true) {
             self.waiting.push(number);
         }
     }
@@ -175,10 +220,10 @@ impl Run<'_> {
         let block = &mut analysis.blocks[number as usize];
         block.waits = false;
         block.visits = block.visits.saturating_add(1);
-        let first = block.first;
+        let first = block.first as usize;
         self.via = block.via;
         let Some(state) = block.state.as_deref().filter(|_| block.visits < MAX_VISITS) else {
-            analysis.doubts.insert((Doubt::TooLarge, analysis.instructions.as_slice()[first].offset));
+            analysis.doubts.insert((Doubt::TooLarge, analysis.instructions.offset(first)));
             return Ok(());
         };
         let state = self.copied(state);
@@ -205,20 +250,23 @@ impl Run<'_> {
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
         let all = analysis.instructions;
-        for (index, instruction) in all.as_slice().iter().enumerate().skip(first) {
-            if index != first && analysis.block_at[index] != NONE {
-                let edge = Edge { from: index - 1, to: index, is_call: false };
-                return self.bring_last(analysis, edge, state);
+        let mut steps = all.steps(first);
+        while let Some((next, instructions, ops)) = steps.next_slice() {
+            for (index, instruction) in (next..).zip(instructions) {
+                if index != first && analysis.is_start(index) {
+                    let edge = Edge { from: index - 1, to: index, is_call: false };
+                    return self.bring_last(analysis, edge, state);
+                }
+                if !matches!(instruction.flow, Flow::Next) {
+                    return self.follow_flow(analysis, (index, instruction, ops), state, memory);
+                }
+                state.apply(analysis.code.arch, instruction, instruction.effects(ops), &mut analysis.context);
             }
-            if !matches!(instruction.flow, Flow::Next) {
-                return self.follow_flow(analysis, index, state, memory);
-            }
-            state.apply(analysis.code.arch, instruction, all.ops(instruction), &mut analysis.context);
         }
         // A system call that is the function's last instruction does not return, like such a call of a function.
         let stays = |last: &Instruction| matches!(last.special, Special::SystemCall | Special::Halt);
-        let falls_off = |last: &&Instruction| !last.is_padding && !stays(last);
-        if let Some(last) = all.as_slice().last().filter(falls_off) {
+        let falls_off = |last: &Instruction| !last.is_padding && !stays(last);
+        if let Some(last) = all.get(all.len().wrapping_sub(1)).filter(falls_off) {
             analysis.doubts.insert((Doubt::FallsOff, last.offset));
         }
         self.spare.push(state);
@@ -229,12 +277,10 @@ impl Run<'_> {
     fn follow_flow(
         &mut self,
         analysis: &mut Analysis<'_>,
-        index: usize,
+        (index, instruction, ops): (usize, &Instruction, &[Op]),
         mut state: Box<State>,
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
-        let all = analysis.instructions;
-        let instruction = all.as_slice()[index];
         let arch = analysis.code.arch;
         if let Flow::Call(Some(target)) = instruction.flow
             && target != analysis.code.start
@@ -247,20 +293,17 @@ impl Run<'_> {
             self.spare.push(called);
             result?;
         }
-        state.apply(arch, &instruction, all.ops(&instruction), &mut analysis.context);
+        state.apply(arch, instruction, instruction.effects(ops), &mut analysis.context);
         let target = match instruction.flow {
             Flow::JumpRegister(register) => state.at(register),
             _ => Value::Unknown,
         };
         let result = match instruction.flow {
-            Flow::Stop if instruction.special == Special::Cut && !self.is_last => match self.via {
-                // The bytes are no code, so the call on the way here does not return.
-                Some(call) => {
-                    analysis.noreturn.insert(call);
-                    Err(Restart)
-                }
-                None => Ok(()),
-            },
+            // The bytes are no code, so the call on the way here does not return.
+            Flow::Stop if instruction.special == Special::Cut && !self.is_last && self.via != NONE => {
+                analysis.noreturn.insert(self.via as usize);
+                Err(Restart)
+            }
             Flow::Next | Flow::Return | Flow::Stop => Ok(()),
             Flow::Call(_) => return self.follow_call(analysis, index, state),
             Flow::Branch(target, _) if state.is_told_by(instruction.flow) => {
@@ -312,11 +355,11 @@ impl Run<'_> {
         from: usize,
         state: Box<State>,
     ) -> Result<(), Restart> {
-        if from + 1 < analysis.block_at.len() {
+        if from + 1 < analysis.instructions.len() {
             return self.bring_last(analysis, Edge { from, to: from + 1, is_call: false }, state);
         }
         self.spare.push(state);
-        analysis.doubts.insert((Doubt::FallsOff, analysis.instructions.as_slice()[from].offset));
+        analysis.doubts.insert((Doubt::FallsOff, analysis.instructions.offset(from)));
         Ok(())
     }
 
@@ -327,7 +370,7 @@ impl Run<'_> {
         index: usize,
         state: Box<State>,
     ) -> Result<(), Restart> {
-        let offset = analysis.instructions.as_slice()[index].offset;
+        let offset = analysis.instructions.offset(index);
         let sites = self.ways.call_sites;
         let site = sites.partition_point(|site| site.end <= offset);
         if let Some(site) = sites.get(site).filter(|site| site.start <= offset) {
@@ -353,7 +396,12 @@ impl Run<'_> {
             && !analysis.noreturn.contains(&index)
             && self.spend(analysis, index, &state)
         {
-            self.deferred.push_back((index, to, state));
+            match self.stored(state) {
+                Some(state) => self.deferred.push_back((index as u32, to as u32, state)),
+                None => {
+                    analysis.doubts.insert((Doubt::TooLarge, offset));
+                }
+            }
         }
         Ok(())
     }
@@ -363,7 +411,7 @@ impl Run<'_> {
     /// `ret`.
     fn after_split_stack(&self, analysis: &Analysis<'_>, call: usize, state: &State) -> Option<usize> {
         let arch = analysis.code.arch;
-        let [after, rest @ ..] = analysis.instructions.as_slice().get(call + 1..)? else { return None };
+        let after = analysis.instructions.get(call + 1)?;
         let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
         if arch.pushed_by_call() == 0
             || after.flow != Flow::Return
@@ -372,7 +420,8 @@ impl Run<'_> {
             return None;
         }
         // With `-pg`, `mcount` is called before the jump.
-        let last = rest.iter().find(|one| !matches!(one.flow, Flow::Call(_)))?;
+        let mut rest = analysis.instructions.iter_from(call + 2);
+        let last = rest.find(|one| !matches!(one.flow, Flow::Call(_)))?;
         let is_last = matches!(last.flow, Flow::Jump(Some(target)) if analysis.is_inside(target));
         is_last.then_some(call + 2)
     }
@@ -388,7 +437,7 @@ impl Run<'_> {
         for (register, slot) in analysis.doubtful.get(&pad).into_iter().flatten() {
             state.doubt(arch, *register, *slot);
         }
-        let number = analysis.block_at[pad];
+        let number = analysis.starts.get(pad);
         let known = analysis.blocks.get(number as usize).and_then(|block| block.state.as_deref());
         let Some(known) = known.filter(|known| !self.is_last && known.loss(state).is_any()) else {
             return Ok(());
@@ -413,7 +462,7 @@ impl Run<'_> {
             Some(address) if analysis.is_inside(address) => match analysis.index_of(address) {
                 Some(to) => self.bring(analysis, Edge { from, to, is_call: false }, state),
                 None => {
-                    let offset = analysis.instructions.as_slice()[from].offset;
+                    let offset = analysis.instructions.offset(from);
                     analysis.doubts.insert((Doubt::IntoInstruction, offset));
                     Ok(())
                 }
@@ -435,10 +484,8 @@ impl Run<'_> {
         let Some(number) = self.block_at(analysis, edge.to) else { return Ok(()) };
         if analysis.blocks[number as usize].state.is_none() {
             if self.spend(analysis, edge.to, &state) {
-                let via = if edge.is_call { Some(edge.from) } else { self.via };
-                let block = &mut analysis.blocks[number as usize];
-                (block.state, block.via) = (Some(state), via);
-                self.enqueue(block, number);
+                let via = if edge.is_call { edge.from as u32 } else { self.via };
+                self.begin_block(analysis, number, state, via);
             }
             return Ok(());
         }
@@ -452,44 +499,40 @@ impl Run<'_> {
     /// If the states contradict each other, a call on one of the paths does not return. Then this function notes the
     /// call and asks for a restart.
     fn bring(&mut self, analysis: &mut Analysis<'_>, edge: Edge, state: &State) -> Result<(), Restart> {
-        let via = if edge.is_call { Some(edge.from) } else { self.via };
+        let via = if edge.is_call { edge.from as u32 } else { self.via };
         let Some(number) = self.block_at(analysis, edge.to) else { return Ok(()) };
         let block = &analysis.blocks[number as usize];
         let Some(known) = &block.state else {
             if !self.spend(analysis, edge.to, state) {
                 return Ok(());
             }
-            let block = &mut analysis.blocks[number as usize];
-            (block.state, block.via) = (Some(self.copied(state)), via);
-            self.enqueue(block, number);
+            let state = self.copied(state);
+            self.begin_block(analysis, number, state, via);
             return Ok(());
         };
         let arch = analysis.code.arch;
         let loss = known.loss(state);
         if loss.is_any() && !self.is_last && known.is_grave(arch, loss, state) {
-            let culprit = match (edge.is_call, block.via, via) {
-                (true, ..) => Some(edge.from),
-                (false, Some(own), _) if analysis.instructions.after_padding(own) == Some(edge.to) => {
-                    Some(own)
-                }
-                (false, own, other) => own.or(other),
+            let culprit = match (edge.is_call, block.via) {
+                (true, _) => edge.from as u32,
+                (false, NONE) => via,
+                (false, own) => own,
             };
-            if let Some(call) = culprit {
-                analysis.noreturn.insert(call);
+            if culprit != NONE {
+                analysis.noreturn.insert(culprit as usize);
                 // The call has not been followed yet, so nothing depends on it.
                 return if edge.is_call { Ok(()) } else { Err(Restart) };
             }
             if known.get(arch, arch.stack_pointer()) != state.get(arch, arch.stack_pointer()) {
-                analysis.doubts.insert((Doubt::Conflict, analysis.instructions.as_slice()[edge.to].offset));
+                analysis.doubts.insert((Doubt::Conflict, analysis.instructions.offset(edge.to)));
             }
         }
         let block = &mut analysis.blocks[number as usize];
         if !edge.is_call && block.via != via {
-            block.via = None;
+            block.via = NONE;
         }
-        if let (Some(known), true) = (&mut block.state, loss.is_any()) {
-            known.lose(loss, state);
-            self.enqueue(block, number);
+        if loss.is_any() {
+            self.weaken(analysis, number, loss, state);
         }
         Ok(())
     }

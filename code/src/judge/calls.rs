@@ -20,11 +20,11 @@ impl Judge<'_, '_> {
                 return;
             }
             let Some(row) = self.row_at(index) else { return };
-            let is_lost = self.cfa[index] == CfaState::Unknown && self.is_lost(index, state, row.row.cfa);
-            if is_lost || is_wrong(self.cfa[index]) {
+            let is_lost = self.cfa(index) == CfaState::Unknown && self.is_lost(index, state, row.row.cfa);
+            if is_lost || is_wrong(self.cfa(index)) {
                 found.push(self.wrong_cfa(index, state, row.row.cfa));
             }
-            let faults = self.wrong_rules(self.wrong[index] & !OPEN, state, row);
+            let faults = self.wrong_rules(self.wrong(index) & !OPEN, state, row);
             found.extend(faults.into_iter().map(|(kind, _, words)| self.at(index, kind, words)));
         });
         found
@@ -42,9 +42,8 @@ impl Judge<'_, '_> {
             return Some(true);
         }
         let all = self.analysis.instructions();
-        let offsets = |flow: fn(Flow) -> bool| {
-            all.as_slice().iter().filter(move |one| flow(one.flow)).map(|one| one.offset)
-        };
+        let offsets =
+            |flow: fn(Flow) -> bool| all.iter().filter(move |one| flow(one.flow)).map(|one| one.offset);
         let cfa = |offset| Some(self.rows.get(self.rows.index_at(offset)?)?.row.cfa);
         // A call's arguments that were pushed are taken back, and this is no end.
         let calls = offsets(|flow| matches!(flow, Flow::Call(_))).filter_map(cfa);
@@ -56,7 +55,7 @@ impl Judge<'_, '_> {
                 (Some(_), None) => false,
             };
             let at = all.index_of(row.row.start.0);
-            if takes_back || at.is_some_and(|at| all.as_slice()[at].flow == Flow::Return) {
+            if takes_back || at.is_some_and(|at| all.at(at).flow == Flow::Return) {
                 return Some(true);
             }
             before = row.row.cfa;
@@ -74,7 +73,7 @@ impl Judge<'_, '_> {
 
     fn wrong_cfa(&self, index: usize, state: &State, cfa: Cfa) -> Finding {
         let has = CfaWords(self.arch, cfa);
-        let words = match (self.cfa[index], cfa) {
+        let words = match (self.cfa(index), cfa) {
             (CfaState::Off(off), Cfa::Register { register, offset }) => {
                 let right = self.cfa_words(register, offset.saturating_sub(off));
                 format!("the CFA at this call is {right}, but the row has {has}")
@@ -94,6 +93,7 @@ impl Judge<'_, '_> {
 
     /// Makes a finding about one instruction.
     pub(super) fn at(&self, index: usize, kind: Kind, words: String) -> Finding {
-        Finding::new(index, self.extent(index, |_| false), kind, words)
+        let instruction = self.analysis.instructions().at(index);
+        Finding::new(index, (instruction.offset, instruction.end()), kind, words)
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum CfaState {
 }
 
 /// The result of comparing a row with a state.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Compared {
     pub(super) cfa: CfaState,
     /// The registers with wrong rules, as bits.
@@ -36,6 +36,11 @@ pub(super) struct Compared {
 impl Compared {
     /// The row agrees with the state in everything.
     pub(super) const RIGHT: Self = Self { cfa: CfaState::Right, wrong: 0, lost: 0, hidden: 0 };
+
+    /// Returns whether no register is lost or hidden.
+    pub(super) fn is_plain(&self) -> bool {
+        self.lost | self.hidden == 0
+    }
 }
 
 pub(super) const RETURN_ADDRESS: u64 = 1 << 63;

@@ -20,13 +20,14 @@ impl Judge<'_, '_> {
         found: &mut Vec<Finding>,
         explained: &mut [bool],
     ) {
-        let [next, taken] = self.analysis.next(index);
+        let [next, taken] = self.analysis.next_by(index, instruction.flow);
         for (to, is_taken) in [(next, false), (taken, true)] {
             let Some(to) = to else { continue };
-            explained[to] |= is_wrong(self.cfa[index]) || self.enters_subroutine(index, to);
-            explained[to] |= self.cfa[to] == CfaState::Unknown;
+            let is_call = matches!(instruction.flow, Flow::Call(_));
+            explained[to] |= is_wrong(self.cfa(index)) || is_call && self.enters_subroutine(index, to);
+            explained[to] |= self.cfa(to) == CfaState::Unknown;
             // Most instructions do not change whether the CFA is right.
-            if self.cfa[to] == self.cfa[index] && self.cfa[to] != CfaState::Unknown {
+            if self.cfa(to) == self.cfa(index) && self.cfa(to) != CfaState::Unknown {
                 continue;
             }
             let after = self.analysis.after(state, instruction, is_taken);
@@ -44,20 +45,21 @@ impl Judge<'_, '_> {
         found: &mut Vec<Finding>,
         judgement: &mut Judgement,
     ) {
-        let is_open = |index: usize| is_wrong(self.cfa[index]) && (index == 0 || !explained[index]);
-        let is_explained = !(0..self.cfa.len()).any(is_open);
-        let has_subroutine = |index: usize| {
-            let mut next = self.analysis.next(index).into_iter().flatten();
-            next.any(|to| is_wrong(self.cfa[to]) && self.enters_subroutine(index, to))
+        let is_open = |index: usize| is_wrong(self.cfa(index)) && (index == 0 || !explained[index]);
+        let is_explained = !(0..self.count).any(is_open);
+        let has_subroutine = |(index, one): (usize, Instruction)| {
+            let mut next = self.analysis.next_by(index, one.flow).into_iter().flatten();
+            next.any(|to| is_wrong(self.cfa(to)) && self.enters_subroutine(index, to))
         };
         let has_fault = !is_explained
             || found.iter().any(|finding| !finding.continues)
-            || (0..self.cfa.len()).any(has_subroutine);
-        let first = self.cfa.iter().position(|cfa| is_wrong(*cfa)).filter(|_| !has_fault);
+            || self.analysis.instructions().iter().enumerate().any(has_subroutine);
+        let wrong = self.verdicts.iter().find(|verdict| is_wrong(verdict.compared.cfa));
+        let first = wrong.map(|verdict| verdict.first as usize).filter(|_| !has_fault);
         let is_entry = |index: usize| {
-            self.cfa[index] == CfaState::Unknown && !explained[index] && self.analysis.is_start(index)
+            self.cfa(index) == CfaState::Unknown && !explained[index] && self.analysis.is_start(index)
         };
-        if is_explained && first.is_none() && !(0..self.cfa.len()).any(is_entry) {
+        if is_explained && first.is_none() && !(0..self.count).any(is_entry) {
             return;
         }
         self.analysis.for_each(|index, _, state| {
@@ -68,9 +70,7 @@ impl Judge<'_, '_> {
             }
             if self.follows_call(index) {
                 judgement.undecided += 1;
-                judgement
-                    .first_undecided
-                    .get_or_insert(self.analysis.instructions().as_slice()[index].offset);
+                judgement.first_undecided.get_or_insert(self.analysis.instructions().offset(index));
             } else if found.len() < Judgement::MAX_FINDINGS {
                 found.push(self.entered(index, state, row));
             }
@@ -94,7 +94,7 @@ impl Judge<'_, '_> {
     pub(super) fn follows_call(&self, index: usize) -> bool {
         let Some(before) = index.checked_sub(1) else { return false };
         let row = |index: usize| self.row_at(index).map(|row| row.row.start);
-        self.analysis.is_noreturn(before) && self.cfa[before] == CfaState::Right && row(before) == row(index)
+        self.analysis.is_noreturn(before) && self.cfa(before) == CfaState::Right && row(before) == row(index)
     }
 
     /// Describes a wrong CFA where the code is entered.
@@ -116,7 +116,7 @@ impl Judge<'_, '_> {
 
     /// Finds the disagreement between two instructions that execute one after the other.
     fn edge(&self, from: usize, to: usize, state: &State, after: &State) -> Option<Finding> {
-        let off = match self.cfa[from] {
+        let off = match self.cfa(from) {
             CfaState::Right => 0,
             CfaState::Off(off) => off,
             CfaState::Unknown | CfaState::Wrong => return None,
@@ -133,7 +133,7 @@ impl Judge<'_, '_> {
         let Cfa::Register { register, offset } = row.cfa else { return None };
         let is_same = before == row.cfa;
         let is_call = self.analysis.returns_to(from) == Some(to);
-        let instruction = &self.analysis.instructions().as_slice()[from];
+        let instruction = &self.analysis.instructions().at(from);
         let changes = |register| {
             self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
         };
@@ -185,7 +185,7 @@ impl Judge<'_, '_> {
         };
         let words = CfaWords(self.arch, row.cfa);
         let (index, kind, words) = if to != from + 1 && !is_call {
-            let target = self.analysis.instructions().as_slice()[to].offset;
+            let target = self.analysis.instructions().offset(to);
             (from, Kind::Branch, format!("{has}, but the row at the target, +{target:#x}, has {words}"))
         } else if is_same {
             (from, Kind::NoRow, format!("no row follows: {has}, but the row still has {words}"))
@@ -201,7 +201,7 @@ impl Judge<'_, '_> {
     /// Returns whether a call leads into the function, to a row for the stack as a call leaves it. A subroutine of the
     /// function can have a frame of its own, which returns into the function.
     fn enters_subroutine(&self, from: usize, to: usize) -> bool {
-        let flow = self.analysis.instructions().as_slice()[from].flow;
+        let flow = self.analysis.instructions().at(from).flow;
         let entry =
             Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
         matches!(flow, Flow::Call(_))
@@ -212,7 +212,7 @@ impl Judge<'_, '_> {
     /// Returns whether two instructions have the same wrong row.
     pub(super) fn is_same_fault(&self, from: usize, to: usize) -> bool {
         let row = |index: usize| self.row_at(index).map(|row| row.row.start);
-        is_wrong(self.cfa[from]) && is_wrong(self.cfa[to]) && row(from) == row(to)
+        is_wrong(self.cfa(from)) && is_wrong(self.cfa(to)) && row(from) == row(to)
     }
 
     /// Returns whether the CFA is known without a register whose distance to it is not known: it follows from the stack
@@ -227,7 +227,7 @@ impl Judge<'_, '_> {
     fn becomes_stack_pointer(&self, index: usize, register: Register) -> bool {
         let all = self.analysis.instructions();
         let stack = self.arch.stack_pointer();
-        all.ops(&all.as_slice()[index]).iter().any(
+        all.ops(&all.at(index)).iter().any(
             |op| matches!(op, Op::Set { to, from, .. } if register_of(*to) == stack && register_of(*from) == register),
         )
     }

@@ -2,8 +2,8 @@
 
 use cfipack_format::{Arch, Cfa, Rule};
 
+use crate::decoding::OTHER;
 use crate::instruction::{Index, callee_saved_bits, index_of};
-use crate::instructions::Instructions;
 use crate::rows::FullRow;
 use crate::state::State;
 use crate::value::{Place, Value};
@@ -76,9 +76,10 @@ impl<'r> Expected<'r> {
         Self { row, registers, is_odd, cfa, stored, num_stored, stack, kept }
     }
 
-    /// Returns whether an instruction can change anything that the row describes.
-    pub(super) fn depends_on(&self, all: &Instructions, index: usize) -> bool {
-        self.is_odd || Instructions::affects(&all.as_slice()[index], self.registers)
+    /// Returns whether an instruction that [affects](crate::Instruction) these registers can change anything that the row
+    /// describes.
+    pub(super) fn depends_on(&self, affected: u64) -> bool {
+        self.is_odd || affected & (self.registers | OTHER) != 0
     }
 
     /// Returns whether a state agrees with the row in everything. If this returns false, only the full comparison can

@@ -152,6 +152,6 @@ impl Judgement {
         calls.dedup();
         let returning = if calls.is_empty() { Vec::new() } else { analysis.returning() };
         calls.retain(|call| !analysis.returns_to(*call).is_some_and(|next| returning[next]));
-        calls.into_iter().map(|call| analysis.instructions().as_slice()[call].offset).collect()
+        calls.into_iter().map(|call| analysis.instructions().offset(call)).collect()
     }
 }

@@ -3,7 +3,7 @@
 use cfipack_format::Rule;
 
 use super::Judge;
-use super::compare::{CfaState, OPEN, RETURN_ADDRESS};
+use super::compare::{OPEN, RETURN_ADDRESS};
 use crate::instruction::{Flow, Instruction, index_of};
 use crate::state::State;
 use crate::value::Value;
@@ -14,7 +14,7 @@ impl Judge<'_, '_> {
     /// function has changed and restores.
     pub(super) fn find_hidden_callers(&mut self) {
         let frame_pointer = index_of(self.arch, self.arch.frame_pointer()).map_or(0, |index| 1 << index);
-        let (mut ends, mut changed, mut is_certain) = (vec![false; self.cfa.len()], 0, false);
+        let (mut ends, mut changed, mut is_certain) = (vec![false; self.count], 0, false);
         let mut kept = u64::MAX;
         self.analysis.for_each(|index, instruction, state| {
             let Some(state) = state else { return };
@@ -38,8 +38,11 @@ impl Judge<'_, '_> {
             let row = |index| self.row_at(index).map(|row| row.row.start);
             let end = (first..ends.len()).find(|index| row(*index) != row(first)).unwrap_or(ends.len());
             if self.hides_caller(first) && ends[first..end].contains(&true) {
-                for index in (first..end).filter(|index| self.cfa[*index] == CfaState::Right) {
-                    self.wrong[index] |= if is_certain { RETURN_ADDRESS } else { OPEN };
+                let rest = self.verdicts.partition_point(|verdict| (verdict.first as usize) < first);
+                let own =
+                    self.verdicts[rest..].iter_mut().take_while(|verdict| (verdict.first as usize) < end);
+                for verdict in own.filter(|verdict| verdict.compared.hidden & RETURN_ADDRESS != 0) {
+                    verdict.compared.wrong |= if is_certain { RETURN_ADDRESS } else { OPEN };
                 }
             }
             first = end;

@@ -19,12 +19,12 @@ impl Judge<'_, '_> {
         state: &State,
         found: &mut Vec<Finding>,
     ) {
-        let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
-        let new = self.wrong[index] & !before & !OPEN;
+        let before = index.checked_sub(1).map_or(0, |before| self.wrong(before));
+        let new = self.wrong(index) & !before & !OPEN;
         let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
         let after_call = call.filter(|call| self.changes_at_return(*call));
         for (kind, bits, words) in self.wrong_rules(new, state, row) {
-            let wrong = self.extent(index, |other| self.wrong[other] & bits != 0);
+            let wrong = self.extent(index, bits);
             found.push(Finding { after_call, ..Finding::new(index, wrong, kind, words) });
         }
     }

@@ -94,13 +94,6 @@ impl State {
         }
     }
 
-    /// Keeps only the facts that hold in both states. Returns whether anything was lost.
-    pub(crate) fn join(&mut self, other: &Self) -> bool {
-        let loss = self.loss(other);
-        self.lose(loss, other);
-        loss.is_any()
-    }
-
     /// Returns the callee-saved registers, and [that of the return address](link_bit), as bits, whose caller's value is in its
     /// register or in a slot of the frame.
     fn kept(&self, arch: Arch) -> u64 {

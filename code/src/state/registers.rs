@@ -1,5 +1,7 @@
 //! The known values of registers.
 
+use std::hash::{Hash, Hasher};
+
 use crate::instruction::{Index, REGISTERS};
 use crate::value::Value;
 
@@ -80,6 +82,13 @@ impl PartialEq for Registers {
 }
 
 impl Eq for Registers {}
+
+impl Hash for Registers {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.known.hash(hasher);
+        self.indexes().for_each(|index| self.get(index).hash(hasher));
+    }
+}
 
 impl std::fmt::Debug for Registers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -109,12 +109,12 @@ impl Analysis<'_> {
     /// Returns the refusal with the instruction before, if the state after that instruction already `fails`. For example, a
     /// register is lost by an instruction, and the next instruction is the first without a row.
     fn cause(&self, refused: Refused, mut fails: impl FnMut(&Instruction, &State) -> bool) -> Refused {
-        let all = self.instructions().as_slice();
+        let all = self.instructions();
         let mut before = || {
-            let index = self.instructions().index_of(refused.offset)?;
+            let index = all.index_of(refused.offset)?;
             let before = index.checked_sub(1).filter(|before| self.next(*before).contains(&Some(index)))?;
-            let after = self.after(&self.state_before(before)?, &all[before], false);
-            fails(&all[index], &after).then(|| all[before].offset)
+            let after = self.after(&self.state_before(before)?, &all.at(before), false);
+            fails(&all.at(index), &after).then(|| all.offset(before))
         };
         refused.omission.at(before().unwrap_or(refused.offset))
     }

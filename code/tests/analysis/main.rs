@@ -373,12 +373,12 @@ fn any_bytes_can_be_analysed_and_judged() {
             let rows = rows(arch, starts, &mut next);
             let judge = Judge::new(&analysis, &rows, code.arch.red_zone());
             let judgement = judge.judge();
-            assert!(judgement.right + judgement.undecided <= instructions.as_slice().len() as u64);
+            assert!(judgement.right + judgement.undecided <= instructions.len() as u64);
             judgement.unconfirmed_calls(&analysis, next() % 2 == 0);
-            for index in 0..=instructions.as_slice().len() {
+            for index in 0..=instructions.len() {
                 analysis.returns_to(index);
             }
-            assert_eq!(analysis.states().len(), instructions.as_slice().len());
+            assert_eq!(analysis.states().len(), instructions.len());
         }
     }
 }
@@ -451,7 +451,7 @@ fn a_call_of_the_next_instruction() {
     let flow = |next: &[u8]| {
         let bytes = [&[0xe8, 0, 0, 0, 0][..], next].concat();
         let code = Code { arch: Arch::Amd64, start: Address(START), bytes: &bytes, relocated: &[] };
-        Instructions::new(&code).as_slice()[0].flow
+        Instructions::new(&code).at(0).flow
     };
     // pop rax; mov rax, [rsp]; add rsp, 8
     for next in [&[0x58][..], &[0x48, 0x8b, 0x04, 0x24], &[0x48, 0x83, 0xc4, 8]] {

@@ -294,10 +294,10 @@ impl<'l, 'f> Linter<'l, 'f> {
     fn starts<'e>(&self, stubs: Option<(u32, u32)>, entry: &'e State, entries: &mut Vec<Entry<'e>>) -> bool {
         if let Some((first, end)) = stubs {
             let starts = (first..end).step_by(STUB as usize);
-            let all = self.instructions.as_slice().windows(2);
-            let after_jumps = all.filter_map(|pair| {
-                let is_jump = pair[0].offset >= first && pair[0].flow == Flow::JumpMemory;
-                (is_jump && !pair[1].is_padding && pair[1].offset < end).then_some(pair[1].offset)
+            let all = self.instructions.iter().zip(self.instructions.iter().skip(1));
+            let after_jumps = all.filter_map(|(jump, next)| {
+                let is_jump = jump.offset >= first && jump.flow == Flow::JumpMemory;
+                (is_jump && !next.is_padding && next.offset < end).then_some(next.offset)
             });
             entries.extend(starts.chain(after_jumps).map(|offset| Entry { offset, state: entry }));
             return false;
@@ -312,8 +312,9 @@ impl<'l, 'f> Linter<'l, 'f> {
             _ => row.row.cfa == entry,
         };
         // If a fragment begins with a landing pad, GCC puts a nop before it. The nop is never executed.
-        let is_led_by_nop = match (self.instructions.as_slice(), self.rows.get(1)) {
-            ([first, second, ..], Some(next)) => {
+        let mut all = self.instructions.iter();
+        let is_led_by_nop = match (all.next(), all.next(), self.rows.get(1)) {
+            (Some(first), Some(second), Some(next)) => {
                 first.is_padding && next.row.start.0 == second.offset && !is_entry(next)
             }
             _ => false,
@@ -336,9 +337,8 @@ impl<'l, 'f> Linter<'l, 'f> {
     /// Returns whether a call of a call site has this stack pointer by the CFI, and whether another call has not. Of such
     /// calls, the others cannot throw.
     fn stacks_at_calls(&self, stack: Option<i32>, start: Address, site: &CallSite) -> (bool, bool) {
-        let first = self.instructions.index_of(site.start).unwrap_or(usize::MAX);
-        let own = self.instructions.as_slice().get(first..).unwrap_or_default();
-        let own = own.iter().take_while(|one| one.offset < site.end);
+        let first = self.instructions.index_of(site.start).unwrap_or(self.instructions.len());
+        let own = self.instructions.iter_from(first).take_while(|one| one.offset < site.end);
         let calls = own.filter(|one| matches!(one.flow, Flow::Call(_)));
         calls.fold((false, false), |(own, other), call| {
             let is_own = self.stack_at(start, start.offset(call.offset.into())) == stack;
@@ -388,7 +388,7 @@ impl<'l, 'f> Linter<'l, 'f> {
     fn found(&self, code: &Code<'_>, findings: Vec<Finding>) -> Vec<Found> {
         let mut disassembler = None;
         let findings = findings.into_iter().map(|finding| {
-            let offset = self.instructions.as_slice()[finding.index].offset;
+            let offset = self.instructions.offset(finding.index);
             let row = self.rows.index_at(offset).and_then(|index| self.rows.get(index));
             Found {
                 pc: code.start.offset(offset.into()),
@@ -409,7 +409,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         }
         analysis.for_each_exit(|exit, state| {
             let Some(target) = exit.target.filter(|_| exits.len() < MAX_EXITS) else { return };
-            let after = analysis.after(state, &analysis.instructions().as_slice()[exit.index], true);
+            let after = analysis.after(state, &analysis.instructions().at(exit.index), true);
             let stack = after.get(self.arch, self.arch.stack_pointer());
             if stack != entry && stack != Value::Unknown {
                 let is_default = self.is_default(exit.index);
@@ -424,10 +424,13 @@ impl<'l, 'f> Linter<'l, 'f> {
 impl Linter<'_, '_> {
     /// Returns whether a branch leads to the default of a switch: it checks a bound, and an indirect jump follows.
     fn is_default(&self, branch: usize) -> bool {
-        let [branch, rest @ ..] = &self.instructions.as_slice()[branch..] else { return false };
-        let next = rest.iter().map(|one| one.flow).find(|flow| *flow != Flow::Next);
-        matches!(branch.flow, Flow::Branch(_, Condition::Above | Condition::AtLeast))
-            && matches!(next, Some(Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_)))
+        let mut flows = self.instructions.iter_from(branch).map(|one| one.flow);
+        let flow = flows.next();
+        matches!(flow, Some(Flow::Branch(_, Condition::Above | Condition::AtLeast)))
+            && matches!(
+                flows.find(|flow| *flow != Flow::Next),
+                Some(Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_))
+            )
     }
 }
 

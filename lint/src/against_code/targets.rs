@@ -17,7 +17,7 @@ pub struct Targets {
 impl Targets {
     /// Adds the targets of a function's instructions.
     pub fn add(&mut self, code: &Code<'_>, instructions: &Instructions) {
-        for instruction in instructions.as_slice() {
+        for instruction in instructions.iter() {
             match instruction.flow {
                 Flow::Call(Some(target)) => self.called.insert(target),
                 Flow::Jump(Some(target)) | Flow::Branch(Some(target), _) if is_outside(code, target) => {

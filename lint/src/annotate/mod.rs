@@ -235,7 +235,7 @@ impl Annotator<'_> {
         }
         let rows = rows.rows.iter().map(|row| start.offset(row.row.start.0.into()));
         let all = self.decoded(range);
-        let last = all.as_slice().iter().rfind(|one| !one.is_padding).ok_or((Omission::NoLine, start))?;
+        let last = all.iter().filter(|one| !one.is_padding).last().ok_or((Omission::NoLine, start))?;
         let last = start.offset(last.offset.into());
         let mut starts: Vec<_> = rows.zip(directives).collect();
         if let Some((_, first)) = starts.first_mut() {
@@ -313,7 +313,7 @@ impl Annotator<'_> {
     fn omit_with_parts(&self, pieces: &mut [Piece]) {
         let mut jumps = Vec::new();
         for (index, piece) in pieces.iter().enumerate().filter(|piece| piece.1.insertions.is_ok()) {
-            for instruction in self.decoded(&piece.range).as_slice() {
+            for instruction in self.decoded(&piece.range).iter() {
                 let (Flow::Jump(Some(target)) | Flow::Branch(Some(target), _)) = instruction.flow else {
                     continue;
                 };

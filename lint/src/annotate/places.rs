@@ -395,7 +395,7 @@ impl<'s> Source<'s> {
         let code = Code { arch: self.arch, start: Address(range.start), bytes, relocated: &relocated };
         let all = Instructions::new(&code);
         let mut disassembler = Disassembler::new();
-        let named = all.as_slice().iter().map(|one| {
+        let named = all.iter().map(|one| {
             let text = match disassembler.text(&code, one.offset) {
                 Text::Plain(text) | Text::Branch(text, _) => text,
             };

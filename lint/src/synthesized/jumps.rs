@@ -47,7 +47,7 @@ impl Into {
             let size = function.end.0 - function.start.0;
             let Some((bytes, relocated)) = memory.code(function.start, size) else { continue };
             instructions.decode(&Code { arch, start: function.start, bytes, relocated: &relocated });
-            for instruction in instructions.as_slice() {
+            for instruction in instructions.iter() {
                 match instruction.flow {
                     Flow::Call(Some(target)) if is_inside(target) => found.calls.push(target),
                     Flow::Jump(Some(target)) | Flow::Branch(Some(target), _) if is_inside(target) => {

@@ -31,7 +31,7 @@ impl Paths {
     /// nearest place beyond the code where a path goes on, or `u64::MAX` if there is none.
     pub fn read(&mut self, analysis: &Analysis<'_>) -> u64 {
         let (code, instructions) = (analysis.code(), analysis.instructions());
-        let mut is_reached = vec![false; instructions.as_slice().len()];
+        let mut is_reached = vec![false; instructions.len()];
         let (mut is_cut, mut last) = (false, 0);
         analysis.for_each(|index, instruction, state| {
             if state.is_some() {
@@ -54,7 +54,7 @@ impl Paths {
         // A path that runs over the end of the code may lead back to code that seems to be reached by no path.
         let size = code.bytes.len().to_u64();
         let mut nearest = if u64::from(last) + LONGEST > size { size } else { u64::MAX };
-        for (instruction, _) in instructions.as_slice().iter().zip(is_reached).filter(|(_, is)| *is) {
+        for (instruction, _) in instructions.iter().zip(is_reached).filter(|(_, is)| *is) {
             let (Flow::Jump(Some(target)) | Flow::Branch(Some(target), _)) = instruction.flow else {
                 continue;
             };
@@ -96,20 +96,20 @@ pub fn follow<'c>(
 /// Returns whether another function may start after a call: after padding, at an aligned address, or where x30 is
 /// [saved](saves_link).
 pub fn may_end(code: &Code<'_>, instructions: &Instructions, call: u32) -> bool {
-    let all = instructions.as_slice();
     let Some(next) = instructions.index_of(call).map(|index| index + 1) else { return true };
-    all.get(next).is_none_or(|after| {
+    instructions.get(next).is_none_or(|after| {
         let start = code.start.offset(after.offset.into());
-        after.is_padding || start.0.is_multiple_of(ALIGNMENT) || saves_link(code, &all[next..])
+        after.is_padding || start.0.is_multiple_of(ALIGNMENT) || saves_link(code, instructions, next)
     })
 }
 
 /// Returns whether code after a call on AArch64 begins with `stp x29, x30, [sp, #-N]!`. In x30 is the return address of
 /// the call, which no function saves, so that another function starts there. gcc aligns functions with at most 11 bytes
 /// of padding, and leaves out the padding where it takes more.
-fn saves_link(code: &Code<'_>, after: &[Instruction]) -> bool {
-    let bytes = |one: &Instruction| code.bytes.get(one.offset.to_usize()..one.end().to_usize());
-    let first = after.iter().filter_map(bytes).find(|one| !MARKS.iter().any(|mark| mark == one));
+fn saves_link(code: &Code<'_>, instructions: &Instructions, next: usize) -> bool {
+    let bytes = |one: Instruction| code.bytes.get(one.offset.to_usize()..one.end().to_usize());
+    let first =
+        instructions.iter_from(next).filter_map(bytes).find(|one| !MARKS.iter().any(|mark| mark == one));
     code.arch.family() == Family::Aarch64 && first.is_some_and(|first| saves(code.arch, first))
 }
 
@@ -128,7 +128,7 @@ pub enum Looks {
 /// Returns what the instructions look like.
 pub fn looks(arch: Arch, code: &Code<'_>, instructions: &Instructions) -> Looks {
     let mut looks = Looks::Plain;
-    for instruction in instructions.as_slice() {
+    for instruction in instructions.iter() {
         let place = instruction.offset.to_usize()..instruction.end().to_usize();
         let bytes = code.bytes.get(place).unwrap_or_default();
         match (arch.family(), bytes) {
@@ -191,7 +191,7 @@ pub fn resumed(analysis: &Analysis<'_>) -> Vec<u32> {
 /// the code is only the first part of a function, a path that reaches its end leaves it. Calls before the
 /// [start of a function](starts_after) count too.
 pub fn lost_calls(analysis: &Analysis<'_>, is_part: bool) -> Vec<u32> {
-    let all = analysis.instructions().as_slice();
+    let all = analysis.instructions();
     let (first, targets) = (first_reached(analysis, is_part), targets(analysis));
     let is_lost = |index: &usize| {
         !analysis.is_noreturn(*index)
@@ -199,13 +199,13 @@ pub fn lost_calls(analysis: &Analysis<'_>, is_part: bool) -> Vec<u32> {
                 .returns_to(*index)
                 .is_some_and(|next| starts_after(analysis, &targets, *index) || first[next] > *index)
     };
-    (0..all.len()).filter(is_lost).map(|index| all[index].offset).collect()
+    (0..all.len()).filter(is_lost).map(|index| all.offset(index)).collect()
 }
 
 /// Returns for each instruction the number of the first instruction that paths from it lead to. It is 0 if a path returns
 /// or leaves the code.
 fn first_reached(analysis: &Analysis<'_>, is_part: bool) -> Vec<usize> {
-    let all = analysis.instructions().as_slice();
+    let all = analysis.instructions();
     let exits: BTreeSet<usize> = analysis.exits().iter().map(|exit| exit.index).collect();
     let mut before = vec![Vec::new(); all.len()];
     let mut first = vec![usize::MAX; all.len()];
@@ -231,7 +231,7 @@ fn first_reached(analysis: &Analysis<'_>, is_part: bool) -> Vec<usize> {
 
 /// Returns the addresses that jumps of the code lead to.
 fn targets(analysis: &Analysis<'_>) -> HashSet<Address> {
-    let all = analysis.instructions().as_slice().iter();
+    let all = analysis.instructions().iter();
     let target = |flow| match flow {
         Flow::Jump(target) | Flow::Branch(target, _) => target,
         _ => None,
@@ -242,7 +242,7 @@ fn targets(analysis: &Analysis<'_>) -> HashSet<Address> {
 /// Returns whether another function [starts](starts_after) within code.
 pub fn has_other_function(analysis: &Analysis<'_>) -> bool {
     let targets = targets(analysis);
-    (0..analysis.instructions().as_slice().len())
+    (0..analysis.instructions().len())
         .any(|index| analysis.returns_to(index).is_some() && starts_after(analysis, &targets, index))
 }
 
@@ -250,13 +250,14 @@ pub fn has_other_function(analysis: &Analysis<'_>) -> bool {
 /// [saved](saves_link), or after padding at an aligned address where a register is saved or the stack grows. Within a
 /// function, compilers align only what is jumped to.
 fn starts_after(analysis: &Analysis<'_>, targets: &HashSet<Address>, call: usize) -> bool {
-    let (code, all) = (analysis.code(), analysis.instructions().as_slice());
-    let Some(padding) = all[call + 1..].iter().position(|one| !one.is_padding) else { return false };
-    let after = &all[call + 1 + padding..];
-    let start = code.start.offset(after[0].offset.into());
-    let bytes = code.bytes.get(after[0].offset.to_usize()..after[0].end().to_usize()).unwrap_or_default();
+    let (code, all) = (analysis.code(), analysis.instructions());
+    let next = all.iter_from(call + 1).enumerate().find(|(_, one)| !one.is_padding);
+    let Some((padding, after)) = next else { return false };
+    let start = code.start.offset(after.offset.into());
+    let bytes = code.bytes.get(after.offset.to_usize()..after.end().to_usize()).unwrap_or_default();
     let is_aligned = padding != 0 && start.0.is_multiple_of(ALIGNMENT);
-    let is_prologue = saves_link(code, after) || is_aligned && is_prologue(code.arch, bytes);
+    let is_prologue =
+        saves_link(code, all, call + 1 + padding) || is_aligned && is_prologue(code.arch, bytes);
     is_prologue && !targets.contains(&start)
 }
 
@@ -276,7 +277,7 @@ pub fn starts_with_prologue(arch: Arch, bytes: &[u8], instructions: &Instruction
         Family::Aarch64 => &MARKS,
         Family::S390x | Family::Riscv => &[],
     };
-    let all = instructions.as_slice().iter();
+    let all = instructions.iter();
     let mut all = all.map(|one| bytes.get(one.offset.to_usize()..one.end().to_usize()).unwrap_or_default());
     all.find(|one| !mark.iter().any(|mark| mark == one)).is_some_and(|first| is_prologue(arch, first))
 }

@@ -208,7 +208,7 @@ impl<'s, 'f> Search<'s, 'f> {
         let start = address.offset(-(size as i64));
         let Some((bytes, relocated)) = self.memory.code(start, size) else { return false };
         self.decoded.decode(&Code { arch: self.arch, start, bytes, relocated: &relocated });
-        self.decoded.as_slice().len() == 1 && !self.returns.ends(&self.decoded).is_empty()
+        self.decoded.len() == 1 && !self.returns.ends(&self.decoded).is_empty()
     }
 
     fn suggest_start(&mut self, address: Address) {
@@ -375,7 +375,7 @@ impl<'s, 'f> Search<'s, 'f> {
     /// Returns whether code without a call starts and ends as compilers align functions. Data can look like code that has no
     /// call and saves no register, but it mostly has other bytes before and after.
     fn is_aligned(&self, start: Address, end: Address) -> bool {
-        let calls = self.decoded.as_slice().iter().any(|one| matches!(one.flow, Flow::Call(_)));
+        let calls = self.decoded.iter().any(|one| matches!(one.flow, Flow::Call(_)));
         if calls || self.arch.family() != Family::X86 {
             return true;
         }
@@ -416,7 +416,7 @@ impl<'s, 'f> Search<'s, 'f> {
     /// Returns whether a call of the decoded code surely returns.
     fn surely_returns(&self, call: u32) -> bool {
         let index = self.decoded.index_of(call);
-        let flow = index.and_then(|index| self.decoded.as_slice().get(index)).map(|call| call.flow);
+        let flow = index.and_then(|index| self.decoded.get(index)).map(|call| call.flow);
         matches!(flow, Some(Flow::Call(Some(target))) if self.returns.surely(target))
     }
 

@@ -47,6 +47,6 @@ pub fn code(input: &[u8]) {
     let ways = Ways { start: Some(&state), entries: &entries, call_sites: &sites, noreturn: &[] };
     let analysis = Analysis::new(code, &instructions, &Own(start.0, bytes), ways);
     let judgement = Judge::new(&analysis, &rows, arch.red_zone()).judge();
-    assert!(judgement.right + judgement.undecided <= instructions.as_slice().len() as u64);
+    assert!(judgement.right + judgement.undecided <= instructions.len() as u64);
     judgement.unconfirmed_calls(&analysis, false);
 }

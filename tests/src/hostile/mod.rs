@@ -15,7 +15,7 @@ mod tables;
 mod work;
 
 pub use cfi::CFI;
-pub use code::{CODE, Code};
+pub use code::{CODE, Code, LONG, follow_long};
 pub use files::FILES;
 pub use functions::{FUNCTIONS_TOGETHER, Functions};
 pub use linked::LINKED;

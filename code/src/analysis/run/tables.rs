@@ -60,7 +60,7 @@ impl Run<'_> {
             if stack == Value::Cfa(-(arch.cfa_offset_at_entry() as i32)) {
                 analysis.exits.push(Exit { index: from, target: None, is_from_table: false });
             } else {
-                analysis.doubts.insert((Doubt::IndirectJump, analysis.instructions.as_slice()[from].offset));
+                analysis.doubts.insert((Doubt::IndirectJump, analysis.instructions.offset(from)));
             }
         }
         Ok(())
@@ -76,9 +76,12 @@ impl Run<'_> {
         }
         let constants = self.constants.get_or_insert_with(|| {
             let mut constants = Vec::new();
-            for op in &analysis.instructions.ops {
-                if let Op::Constant { value, .. } = op {
-                    constants.push(*value);
+            let mut steps = analysis.instructions.steps(0);
+            while let Some((_, instruction, ops)) = steps.next() {
+                for op in instruction.effects(ops) {
+                    if let Op::Constant { value, .. } = op {
+                        constants.push(*value);
+                    }
                 }
             }
             constants.sort_unstable();

@@ -157,7 +157,7 @@ impl<'r, T> Rounds<'r, T> {
     pub fn call_into(&mut self, index: usize, called: usize) -> u32 {
         self.instructions.decode(&self.candidates[index].code);
         let is_into = |target| self.around(target).is_some_and(|(other, _)| other == called);
-        let mut all = self.instructions.as_slice().iter();
+        let mut all = self.instructions.iter();
         let call = all.find(|one| match one.flow {
             Flow::Call(target) | Flow::Jump(target) | Flow::Branch(target, _) => target.is_some_and(is_into),
             _ => false,
@@ -170,7 +170,8 @@ impl<'r, T> Rounds<'r, T> {
         let code = &self.candidates[index].code;
         self.instructions.decode(code);
         let own = index_of(code.arch, code.arch.frame_pointer());
-        self.instructions.ops.iter().any(|op| matches!(op, Op::Store { from, .. } if *from == own))
+        let stores = |op: &Op| matches!(op, Op::Store { from, .. } if *from == own);
+        self.instructions.iter().any(|one| self.instructions.ops(&one).iter().any(stores))
     }
 
     fn settle(&mut self) {
@@ -290,7 +291,7 @@ impl<'r, T> Rounds<'r, T> {
                     followed.table_targets.insert(target);
                     return;
                 }
-                let instruction = &self.instructions.as_slice()[exit.index];
+                let instruction = self.instructions.at(exit.index);
                 // A landing pad belongs to the frame of the call, so the call's frame is in place there.
                 let has_frame = matches!(instruction.flow, Flow::Call(_))
                     || state.get(code.arch, code.arch.stack_pointer()) != own;
@@ -301,7 +302,7 @@ impl<'r, T> Rounds<'r, T> {
                 if other.is_none_or(|(_, offset)| offset == 0 && !has_frame) {
                     return;
                 }
-                let after = analysis.after(state, instruction, true).carried();
+                let after = analysis.after(state, &instruction, true).carried();
                 is_too_large |= into.len() >= most;
                 match into.get_mut(&target) {
                     Some(known) => ways::join(known, &after),
@@ -333,10 +334,10 @@ impl<'r, T> Rounds<'r, T> {
         if followed.rows.is_ok() && analysis.pushes_for_landing_pads(call_sites) {
             followed.rows = Err(Omission::Cfa.at(0));
         }
-        let first = self.instructions.as_slice().iter().find(|instruction| !instruction.is_padding);
+        let first = self.instructions.iter().find(|instruction| !instruction.is_padding);
         followed.lead = first.map_or(0, |first| first.offset);
         let is_stub = jump_slot(&code, &self.instructions).is_some();
-        for (index, instruction) in self.instructions.as_slice().iter().enumerate() {
+        for (index, instruction) in self.instructions.iter().enumerate() {
             let is_unknown = match instruction.flow {
                 Flow::Call(Some(target)) => {
                     followed.calls.push(target);
