@@ -105,6 +105,11 @@ pub struct Instruction {
 pub(crate) const ALWAYS: u64 = 1 << 63;
 
 impl Instruction {
+    /// Returns whether the instruction ends a handler that the processor has entered, as `iret` does.
+    pub fn returns_from_exception(&self) -> bool {
+        self.flow == Flow::Stop && self.special == Special::SystemCall
+    }
+
     /// Returns the known effects, given the list that has them.
     #[inline]
     pub(crate) fn effects<'o>(&self, all: &'o [Op]) -> &'o [Op] {

@@ -86,7 +86,7 @@ impl Value {
         }
     }
 
-    /// Returns the register whose value at the entry this is, or this is apart from a constant.
+    /// Returns the register whose value at the entry this value is, or differs from by a constant.
     pub(crate) fn origin(self) -> Option<Register> {
         match self {
             Self::Caller(register) => Some(register),

@@ -376,3 +376,39 @@ f:
 ";
     is(&found(&tools, "other", text, false), &[]);
 }
+
+/// A handler of an exception with an error code, as gcc compiles it with the attribute `interrupt`.
+const HANDLER: &str = "\
+\t.text
+\t.globl handler
+\t.type handler, @function
+handler:
+\t.cfi_startproc
+\t.cfi_def_cfa_offset 16
+\tpush %rax
+\t.cfi_def_cfa_offset 24
+\t.cfi_offset %rax, -24
+\tmov 8(%rsp), %rax
+\tmov %rax, code(%rip)
+\tpop %rax
+\t.cfi_def_cfa_offset 16
+\tadd $8, %rsp
+\t.cfi_def_cfa_offset 8
+\tiretq
+\t.cfi_endproc
+\t.size handler, . - handler
+\t.comm code, 8
+";
+
+/// The processor pushes an error code after the return address, so the CFA of a right handler is 8 bytes higher than after a
+/// call. A function that ends with `ret` is called.
+#[test]
+#[ignore = "needs the reference tools"]
+fn handlers_with_an_error_code_are_entered_by_the_processor() {
+    let tools = Tools::find();
+    is(&found(&tools, "handler", HANDLER, false), &[]);
+    let called = found(&tools, "handler-called", &HANDLER.replace("iretq", "ret"), false);
+    is(&called, &[("handler", "entry"), ("handler+0x12", "return")]);
+    let late = HANDLER.replace("\tadd $8, %rsp\n\t.cfi_def_cfa_offset 8\n", "\tadd $8, %rsp\n");
+    is(&found(&tools, "handler-late", &late, false), &[("handler+0xe", "no-row")]);
+}

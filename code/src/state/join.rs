@@ -12,7 +12,7 @@ fn stays((place, value): &(Place, Value), other: &State) -> bool {
     value.joined(other.load(*place)) == *value
 }
 
-/// Returns the bit of the return address. It is 63 if no register has it.
+/// Returns the mask of the register that has the return address at the entry, or of bit 63 if no register has it.
 fn link_bit(arch: Arch) -> u64 {
     1 << index_of(arch, arch.return_address()).unwrap_or(63)
 }
@@ -94,8 +94,8 @@ impl State {
         }
     }
 
-    /// Returns the callee-saved registers, and [that of the return address](link_bit), as bits, whose caller's value is in its
-    /// register or in a slot of the frame.
+    /// Returns the callee-saved registers, and [the return address](link_bit), as bits, if the caller's value is in the
+    /// register itself or in a slot of the frame.
     fn kept(&self, arch: Arch) -> u64 {
         let link = link_bit(arch);
         let followed = callee_saved_bits(arch) | link;

@@ -239,7 +239,7 @@ fn registers_of_another_convention_are_not_lost() {
     assert_eq!(Function::new(Arch::Amd64, &after_call).found(&rows), []);
 }
 
-/// OCaml 5 allocates by r15, and calls the collector of garbage before it writes there. The function returns with r15 as it
+/// OCaml 5 allocates by r15, and calls the garbage collector before it writes there. The function returns with r15 as it
 /// was where it does not allocate. An argument in rbx is stored, and loaded for the next call.
 #[test]
 fn code_that_allocates_by_a_register_has_no_callee_saved_registers() {

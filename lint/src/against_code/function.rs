@@ -189,7 +189,8 @@ impl<'l, 'f> Linter<'l, 'f> {
         let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
         self.instructions.decode(&code);
         self.targets.add(&code, &self.instructions);
-        let (entry, mut own) = (self.entry.clone(), Vec::new());
+        let (entry, handler, mut own) = (self.entry.clone(), self.entry_with_error_code(), Vec::new());
+        own.extend(handler.iter().map(|state| Entry { offset: 0, state }));
         // Only jumps lead to a part of a function. It has these ways if they do not leave the stack as a call does.
         let is_part = entries.iter().any(|way| way.is_to_part);
         let starts = !is_part && self.starts(evaluated.stubs, &entry, &mut own);
@@ -320,6 +321,20 @@ impl<'l, 'f> Linter<'l, 'f> {
             _ => false,
         };
         is_entry(row) && !is_led_by_nop
+    }
+
+    /// Returns the state at the entry of an exception's handler, if the handler gets an error code. The processor pushes the
+    /// code after the return address, and the handler removes it before `iret`.
+    fn entry_with_error_code(&self) -> Option<State> {
+        let (stack, pushed) = (self.arch.stack_pointer(), self.arch.pushed_by_call());
+        let offset = self.arch.cfa_offset_at_entry() + pushed;
+        let is_pushed = self.rows.get(0)?.row.cfa == Cfa::Register { register: stack, offset };
+        if pushed == 0 || !is_pushed || !self.instructions.iter().any(|one| one.returns_from_exception()) {
+            return None;
+        }
+        let mut state = self.entry.clone();
+        state.set(self.arch, stack, Value::Cfa(-(offset as i32)));
+        Some(state)
     }
 
     fn call_sites(&mut self, function: &Function, size: u32, pushes: bool) -> Vec<CallSite> {

@@ -111,16 +111,16 @@ pub const CODE: &[Shape] = &[
 
 /// Instructions of which a long function consists, with their names, and the most bytes of memory for each byte of code.
 pub const LONG: &[(&str, Arch, &[u8], usize)] = &[
-    ("nop", Arch::Amd64, &[0x90], 2),
-    ("int3", Arch::Amd64, &[0xcc], 2),
+    ("nop", Arch::Amd64, &[0x90], 3),
+    ("int3", Arch::Amd64, &[0xcc], 3),
     ("xor ecx, eax", Arch::Amd64, &[0x31, 0xc1], 2),
     ("mov [rdi], eax", Arch::Amd64, &[0x89, 0x07], 2),
     // Each instruction changes whether the row is right.
-    ("push rax; pop rax", Arch::Amd64, &[0x50, 0x58], 100),
+    ("push rax; pop rax", Arch::Amd64, &[0x50, 0x58], 3),
     // Each iteration has a store and a branch back to the iteration before.
     ("loops", Arch::Amd64, &[0x83, 0xc2, 0x01, 0x39, 0xca, 0x48, 0x89, 0x54, 0x24, 0x08, 0x75, 0xe8], 10),
     ("blocks", Arch::Amd64, &[0x39, 0xca, 0x75, 0x00], 20),
-    ("blocks with other states", Arch::Amd64, &[0x50, 0x75, 0x00], 100),
+    ("blocks with other states", Arch::Amd64, &[0x50, 0x75, 0x00], 20),
     ("call", Arch::Amd64, &[0xe8, 0, 0, 0x20, 0], 20),
     ("nop of AArch64", Arch::Aarch64, &[0x1f, 0x20, 0x03, 0xd5], 2),
     ("ldr x0, [x1]", Arch::Aarch64, &[0x20, 0x00, 0x40, 0xf9], 2),
