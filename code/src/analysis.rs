@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cfipack_format::{Address, Family, Register};
 
-use self::blocks::{Block, NONE, Starts, Stored};
+use self::blocks::{Block, NONE, Starts};
 use self::run::Run;
 use crate::context::{Context, Shared};
 use crate::instruction::{Flow, Instruction};
@@ -23,10 +23,6 @@ use crate::value::Value;
 
 /// The most restarts of an analysis. Each time that a call turns out not to return, the analysis starts over.
 const MAX_RESTARTS: usize = 16;
-/// Limits on the blocks of a function: one block for every 4 bytes, plus 1024, and at most 2^18 in all. The state of
-/// a block takes hundreds of bytes. Functions with a million bytes of code stay below the limit.
-const MAX_BLOCKS: usize = 1 << 18;
-const BLOCKS: (usize, usize) = (4, 1 << 10);
 
 /// An entry of a function beside its start. For example, a landing pad, or code that another function jumps into.
 #[derive(Clone, Copy, Debug)]
@@ -250,55 +246,6 @@ impl<'c> Analysis<'c> {
                 self.start_blocks(index, instruction.flow);
             }
         }
-    }
-
-    /// Starts the blocks that an instruction with this flow shows.
-    #[inline]
-    fn start_blocks(&mut self, index: usize, flow: Flow) {
-        let all = self.instructions;
-        let (target, ends) = match flow {
-            Flow::Branch(target, _) => (target, true),
-            Flow::Jump(target) => (target, false),
-            Flow::Call(_) => {
-                self.start_block(all.after_padding(index));
-                self.start_block(all.returns_to(index));
-                return;
-            }
-            Flow::Next
-            | Flow::JumpRegister(_)
-            | Flow::JumpMemory
-            | Flow::JumpTable(..)
-            | Flow::Return
-            | Flow::Stop => return,
-        };
-        self.start_block(target.and_then(|target| self.index_of(target)));
-        self.start_block(ends.then_some(index + 1).filter(|next| *next < all.len()));
-    }
-
-    /// Removes all blocks, and gives their memory back for other functions.
-    fn give_back(&mut self) {
-        let own = self.blocks.drain(..).filter_map(|block| match block.state {
-            Some(Stored::Own(state)) => Some(state),
-            Some(Stored::Shared(_)) | None => None,
-        });
-        self.instructions.spare.give(own);
-    }
-
-    /// Makes an instruction the first instruction of a block, and returns the block's number.
-    fn start_block(&mut self, first: Option<usize>) -> Option<u32> {
-        let first = first?;
-        let known = self.starts.get(first);
-        if known != NONE {
-            return Some(known);
-        }
-        if self.blocks.len() >= MAX_BLOCKS.min(self.code.bytes.len() / BLOCKS.0 + BLOCKS.1) {
-            self.doubts.insert((Doubt::TooLarge, 0));
-            return None;
-        }
-        let number = self.blocks.len() as u32;
-        self.starts.set(first, number);
-        self.blocks.push(Block { first: first as u32, via: NONE, state: None, visits: 0, waits: false });
-        Some(number)
     }
 
     /// Returns the code that was analyzed.

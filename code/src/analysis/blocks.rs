@@ -4,8 +4,15 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::{Analysis, Doubt};
+use crate::instruction::Flow;
 use crate::instructions::LONG;
 use crate::state::State;
+
+/// Limits on the blocks of a function: one block for every 4 bytes, plus 1024, and at most 2^18 in all. The state of
+/// a block takes hundreds of bytes. Functions with a million bytes of code stay below the limit.
+const MAX_BLOCKS: usize = 1 << 18;
+const BLOCKS: (usize, usize) = (4, 1 << 10);
 
 /// Stands for no block, and for no call.
 pub(super) const NONE: u32 = u32::MAX;
@@ -116,5 +123,56 @@ impl Pool {
         let shared = (!self.is_full).then(|| Arc::new(state.clone()))?;
         self.states.insert(Arc::clone(&shared));
         Some(Stored::Shared(shared))
+    }
+}
+
+impl Analysis<'_> {
+    /// Starts the blocks that an instruction with this flow shows.
+    #[inline]
+    pub(super) fn start_blocks(&mut self, index: usize, flow: Flow) {
+        let all = self.instructions;
+        let (target, ends) = match flow {
+            Flow::Branch(target, _) => (target, true),
+            Flow::Jump(target) => (target, false),
+            Flow::Call(_) => {
+                self.start_block(all.after_padding(index));
+                self.start_block(all.returns_to(index));
+                return;
+            }
+            Flow::Next
+            | Flow::JumpRegister(_)
+            | Flow::JumpMemory
+            | Flow::JumpTable(..)
+            | Flow::Return
+            | Flow::Stop => return,
+        };
+        self.start_block(target.and_then(|target| self.index_of(target)));
+        self.start_block(ends.then_some(index + 1).filter(|next| *next < all.len()));
+    }
+
+    /// Removes all blocks, and gives their memory back for other functions.
+    pub(super) fn give_back(&mut self) {
+        let own = self.blocks.drain(..).filter_map(|block| match block.state {
+            Some(Stored::Own(state)) => Some(state),
+            Some(Stored::Shared(_)) | None => None,
+        });
+        self.instructions.spare.give(own);
+    }
+
+    /// Makes an instruction the first instruction of a block, and returns the block's number.
+    pub(super) fn start_block(&mut self, first: Option<usize>) -> Option<u32> {
+        let first = first?;
+        let known = self.starts.get(first);
+        if known != NONE {
+            return Some(known);
+        }
+        if self.blocks.len() >= MAX_BLOCKS.min(self.code.bytes.len() / BLOCKS.0 + BLOCKS.1) {
+            self.doubts.insert((Doubt::TooLarge, 0));
+            return None;
+        }
+        let number = self.blocks.len() as u32;
+        self.starts.set(first, number);
+        self.blocks.push(Block { first: first as u32, via: NONE, state: None, visits: 0, waits: false });
+        Some(number)
     }
 }

@@ -8,6 +8,7 @@
 //! [`lint()`] compares all functions of a file, on several threads and in several rounds.
 
 mod function;
+mod outcome;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,8 @@ use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Family};
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
-use self::function::{Leaving, Linter, Outcome, Pass, Way};
+use self::function::Linter;
+use self::outcome::{Leaving, Outcome, Pass, Way};
 use self::targets::Targets;
 use crate::FileMemory;
 use crate::records::{self, RecordFinding, RecordKind};
