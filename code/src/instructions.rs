@@ -309,12 +309,13 @@ impl Instructions {
 
     /// Returns the known effects of an instruction.
     pub(crate) fn ops(&self, instruction: &Instruction) -> Cow<'_, [Op]> {
-        let Some(index) = self.index_of(instruction.offset).filter(|_| self.long.is_some()) else {
+        if self.long.is_none() {
             return Cow::Borrowed(instruction.effects(&self.ops));
-        };
-        let mut steps = self.steps(index);
-        let decoded = steps.next().map(|(_, instruction, ops)| instruction.effects(ops).to_vec());
-        Cow::Owned(decoded.unwrap_or_default())
+        }
+        let index = self.index_of(instruction.offset);
+        let mut steps = index.map(|index| self.steps(index));
+        let decoded = steps.as_mut().and_then(|steps| steps.next());
+        Cow::Owned(decoded.map_or_else(Vec::new, |(_, instruction, ops)| instruction.effects(ops).to_vec()))
     }
 
     /// Returns whether the function signs return addresses with key B, or else with key A. Returns `None` if it signs none,

@@ -171,7 +171,13 @@ impl<'r, T> Rounds<'r, T> {
         self.instructions.decode(code);
         let own = index_of(code.arch, code.arch.frame_pointer());
         let stores = |op: &Op| matches!(op, Op::Store { from, .. } if *from == own);
-        self.instructions.iter().any(|one| self.instructions.ops(&one).iter().any(stores))
+        let mut steps = self.instructions.steps(0);
+        while let Some((_, _, ops)) = steps.next_slice() {
+            if ops.iter().any(stores) {
+                return true;
+            }
+        }
+        false
     }
 
     fn settle(&mut self) {
