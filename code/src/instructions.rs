@@ -46,6 +46,8 @@ pub struct Instructions {
     /// For each 64 bytes of code: a bit for each byte where an instruction starts, and the number of earlier
     /// instructions.
     starts: Vec<(u64, u32)>,
+    /// For each 64 bytes of code: a bit for each byte where padding starts. It depends on the instructions before.
+    padding: Vec<u64>,
 }
 
 impl std::fmt::Debug for Code<'_> {
@@ -93,7 +95,6 @@ impl Instructions {
             bytes: bytes.to_vec(),
             relocated: relocated.to_vec(),
             cuts: Vec::new(),
-            padding: Vec::new(),
         });
         let mut starts = Vec::new();
         self.decode_from(code, &starts);
@@ -155,21 +156,19 @@ impl Instructions {
         self.ops.clear();
         self.starts.clear();
         self.starts.resize(code.bytes.len().div_ceil(64), (0, 0));
+        self.padding.clear();
+        self.padding.resize(self.starts.len(), 0);
         let mut decoding = Decoding::new(*code, cuts, 0);
         if let Some(long) = &mut self.long {
             long.cuts = cuts.to_vec();
-            long.padding.clear();
-            long.padding.resize(self.starts.len(), 0);
         }
         while let Some(instruction) = decoding.next(&mut self.ops) {
             let (chunk, bit) = (instruction.offset as usize / 64, 1 << (instruction.offset % 64));
             self.starts[chunk].0 |= bit;
-            match &mut self.long {
+            self.padding[chunk] |= if instruction.is_padding { bit } else { 0 };
+            match &self.long {
                 None => self.list.push(instruction),
-                Some(long) => {
-                    self.ops.clear();
-                    long.padding[chunk] |= if instruction.is_padding { bit } else { 0 };
-                }
+                Some(_) => self.ops.clear(),
             }
         }
         let mut count = 0;
@@ -222,8 +221,21 @@ impl Instructions {
         if self.list.get(index + 1).is_some_and(|next| !next.is_padding) {
             return Some(index + 1);
         }
-        let padding = self.iter_from(index + 1).position(|one| !one.is_padding)?;
-        Some(index + 1 + padding)
+        if index + 1 >= self.len {
+            return None;
+        }
+        let offset = self.offset(index + 1) as usize;
+        let mut following = u64::MAX << (offset % 64);
+        for chunk in offset / 64..self.starts.len() {
+            let (starts, before) = self.starts[chunk];
+            let solid = starts & !self.padding[chunk] & following;
+            if solid != 0 {
+                let preceding = (1 << solid.trailing_zeros()) - 1;
+                return Some(before as usize + (starts & preceding).count_ones() as usize);
+            }
+            following = u64::MAX;
+        }
+        None
     }
 
     /// Returns the index of the instruction that a call at `index` returns to. It can be padding that does nothing, but not

@@ -418,17 +418,23 @@ impl Analysis<'_> {
 
     /// Returns whether all paths from an instruction lead out of the function, and none to a call or a stop.
     fn only_leaves(&self, first: usize) -> bool {
-        let all = self.instructions();
         let (mut waiting, mut seen) = (vec![first], BTreeSet::new());
-        while let Some(index) = waiting.pop() {
-            if !seen.insert(index) {
-                continue;
-            }
-            match all.get(index).map(|instruction| instruction.flow) {
-                None | Some(Flow::Call(_) | Flow::Stop) => return false,
-                Some(_) => waiting.extend(self.next(index).into_iter().flatten()),
+        while let Some(first) = waiting.pop() {
+            let mut steps = self.instructions().steps(first);
+            while let Some((index, instruction, _)) = steps.next() {
+                if !seen.insert(index) {
+                    break;
+                }
+                match instruction.flow {
+                    Flow::Next => {}
+                    Flow::Call(_) | Flow::Stop => return false,
+                    flow => {
+                        waiting.extend(self.next_by(index, flow).into_iter().flatten());
+                        break;
+                    }
+                }
             }
         }
-        true
+        first < self.instructions().len()
     }
 }

@@ -1,6 +1,6 @@
 //! Long functions, whose instructions are not stored: they are the same as those of a short function with the same bytes.
 
-use cfipack_code::{Code, Instruction, Instructions};
+use cfipack_code::{Analysis, Code, Instruction, Instructions, NoMemory, State, Ways};
 use cfipack_format::{Address, Arch};
 
 const START: Address = Address(0x1000);
@@ -93,4 +93,23 @@ fn instructions_of_a_long_function_are_the_same() {
             check(arch, &shuffled(pieces, seed));
         }
     }
+}
+
+/// Each `call` of an error's function follows another number in rbx, and so has another state.
+#[test]
+fn a_long_function_with_many_states_is_followed_to_its_end() {
+    let mut bytes = Vec::new();
+    for number in 0..20_000_u32 {
+        // mov ebx, number; je over the call; call
+        bytes.push(0xbb);
+        bytes.extend(number.to_le_bytes());
+        bytes.extend([0x74, 5, 0xe8, 0, 0, 0x20, 0]);
+    }
+    bytes.push(0xc3);
+    let code = Code { arch: Arch::Amd64, start: START, bytes: &bytes, relocated: &[] };
+    let (instructions, entry) = (Instructions::new(&code), State::at_entry(Arch::Amd64));
+    let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
+    let analysis = Analysis::new(code, &instructions, &NoMemory, ways);
+    assert_eq!(analysis.doubts().next(), None);
+    assert!(analysis.state_before(instructions.len() - 1).is_some());
 }

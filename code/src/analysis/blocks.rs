@@ -100,9 +100,9 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Limits on the different states that blocks of a long function have at a time: one for every 128 bytes, plus 4096.
-    /// Compiled functions have at most one for every 149 bytes.
-    const STATES: (usize, usize) = (128, 1 << 12);
+    /// Limits on the different states that blocks of a long function have at a time: one for every 8 bytes, plus 4096.
+    /// A function that puts a number into a register, and calls after a branch, has one for every 12 bytes.
+    const STATES: (usize, usize) = (8, 1 << 12);
 
     /// Makes a pool for a function with this number of bytes. The result is `None` for a short function.
     pub fn new(len: usize) -> Option<Self> {

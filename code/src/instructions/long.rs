@@ -15,8 +15,6 @@ pub(super) struct Long {
     pub relocated: Vec<u32>,
     /// The offsets of instructions that other instructions run over, ascending.
     pub cuts: Vec<u32>,
-    /// For each 64 bytes of code: a bit for each byte where padding starts. It depends on the instructions before.
-    pub padding: Vec<u64>,
 }
 
 /// Reads instructions in memory order.
@@ -72,7 +70,7 @@ impl Steps<'_> {
         });
         ops.clear();
         let instruction = decoding.next(ops)?;
-        let padding = long.padding[instruction.offset as usize / 64];
+        let padding = all.padding[instruction.offset as usize / 64];
         let is_padding = padding & 1 << (instruction.offset % 64) != 0;
         Some((index, last.insert(Instruction { is_padding, ..instruction }), ops))
     }
