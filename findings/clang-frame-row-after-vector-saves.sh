@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # clang 19 for x86-64 Linux writes the row of `sub rsp, 320` after the instructions that save vector registers in the new area: in a function with the
 # attribute ms_abi the CFA is 320 bytes too low at ten instructions, and in one with preserve_all at 16. Without vector registers to save,
-# the row comes right after the `sub`. (14 does the same.)
+# the row comes right after the `sub`. (14 and 22 do the same.)
 #
 # Expected: the row at the instruction after the `sub`, as gcc 12 writes it for the same source, since a row holds for each instruction up
 # to the next (DWARF 5, 6.4.1). -fasynchronous-unwind-tables is on, as it is by default.

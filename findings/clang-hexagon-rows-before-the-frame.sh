@@ -2,6 +2,7 @@
 # clang 19 for Hexagon gives a function's first instruction the row of the finished frame if the instruction that makes the frame shares its
 # packet with others: CFA = r30+8, the return address at CFA-4, at the first PC. There r30 is still the caller's, so the row leads to the
 # caller's caller, and r16 and r17 are read from the caller's frame. If `allocframe` is alone in its packet, the row comes after it.
+# (22 does the same.)
 #
 # Expected: a packet is one step, so the row begins after the first packet, and before it the CIE's row counts: the return address in r31
 # (DWARF 5, 6.4.1: a row holds from its location up to the next). -fasynchronous-unwind-tables is on.

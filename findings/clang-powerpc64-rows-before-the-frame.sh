@@ -2,7 +2,7 @@
 # clang 19 for powerpc64le begins the row of a frame right after `mflr 0`, before the instructions that make the frame. For four instructions,
 # up to the `stdu` that moves the stack pointer, the CFA is 112 bytes too high here. For six, up to the store of the link register, the
 # return address is a word that nothing has written yet. The rules of r28 to r30 begin before their stores too.
-# (14 has the same. For powerpc64, big-endian, the row comes after `stdu`, and the rules of the registers are early all the same.)
+# (14 and 22 do the same. For powerpc64, big-endian, the row comes after `stdu`, and the rules of the registers are early all the same.)
 #
 # Expected: a row begins at the first instruction that it is true for, and holds up to the next (DWARF 5, 6.4.1), so the CFA changes after
 # `stdu`, and each rule comes after its store, as gcc 12 writes them for the same source. -fasynchronous-unwind-tables is on.
