@@ -178,6 +178,42 @@ fn a_child_walks_and_does_not_refresh() {
     assert!(modules.refresh().is_ok());
 }
 
+/// Of the mapped files, those parts are code that the kernel executes.
+#[test]
+fn code_is_what_the_kernel_maps_as_code() {
+    use cfipack_decoder::walk::AddressSpace;
+    let _files = FILES.read().unwrap();
+    let modules = ProcessModules::new(Options::new());
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let files: Vec<_> = maps.lines().filter(|line| line.contains('/')).collect();
+    for line in &files {
+        let (range, flags) = line.split_once(' ').unwrap();
+        let [start, end] = [0, 1].map(|n| u64::from_str_radix(range.split('-').nth(n).unwrap(), 16).unwrap());
+        let middle = Address(start.midpoint(end));
+        assert_eq!(modules.current().is_code(middle), flags[..4].contains('x'), "{line}");
+    }
+    assert!(files.len() > 8, "{maps}");
+}
+
+/// Without a table of the program, the first thread's stack ends in the code at the entry: where its call returns to, glibc
+/// has `hlt`.
+#[test]
+fn the_first_thread_started_before_hlt() {
+    use cfipack_decoder::walk::{AddressSpace, FoundBy};
+    const HLT: u8 = 0xf4;
+    let _files = FILES.read().unwrap();
+    let modules = ProcessModules::new(Options::new());
+    // SAFETY: no conditions.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
+    let current = modules.current();
+    let frame = |pc| StackFrame { pc: Address(pc), sp: 0, is_exact: false, found_by: FoundBy::Table };
+    let starts: Vec<_> = (entry..entry + 64).filter(|&pc| current.is_start(&frame(pc))).collect();
+    let [start] = starts[..] else { panic!("{starts:x?}") };
+    // SAFETY: code of this program.
+    assert_eq!(unsafe { *std::ptr::with_exposed_provenance::<u8>(start as usize) }, HLT);
+    assert!(!current.is_start(&StackFrame { is_exact: true, ..frame(start) }));
+}
+
 /// Return addresses as libgcc finds them follow calls. Nearly all addresses a byte before follow none.
 #[test]
 fn guesses_are_checked_by_the_code() {
