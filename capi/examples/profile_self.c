@@ -37,10 +37,10 @@ static int compare(const void *a, const void *b) {
     return (*first > *second) - (*first < *second);
 }
 
-/* Calls back from the C library, allocates, and recurses. */
 /* Threads whose stack the profiler knows. The samples of other threads end at their first frame. */
 static size_t num_working;
 
+/* Calls back from the C library, allocates, and recurses. */
 static void *work(void *data) {
     unsigned seed = (unsigned)(size_t)data;
     double sum = 0;

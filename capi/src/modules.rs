@@ -1,7 +1,9 @@
 //! The code of a process, and its tables.
 
 use cfipack_decoder::sframe::{Error, Frame};
-use cfipack_decoder::walk::{AddressSpace, Generation, StackFrame, ends_with_call, find_by_range};
+use cfipack_decoder::walk::{
+    AddressSpace, Generation, LONGEST_CALL, StackFrame, ends_with_call, find_by_range,
+};
 use cfipack_format::{Address, Arch};
 
 use crate::arguments::{arch, array};
@@ -10,9 +12,6 @@ use crate::in_place::{Memory, clear, get, put};
 use crate::sframe::cfipack_sframe;
 use crate::sframe_index::cfipack_sframe_index;
 use crate::status::call;
-
-/// No call has more bytes.
-const LONGEST_CALL: usize = 16;
 
 /// A range of addresses.
 #[repr(C)]
@@ -48,8 +47,9 @@ pub struct cfipack_module {
     pub switches: *const cfipack_range,
     /// The number of elements in `switches`.
     pub num_switches: usize,
-    /// The bytes of the code from `start` on, or null. Walks then refuse return addresses that depend on a guess and
-    /// follow no call. In the process itself, this is `start` as a pointer, if the code can be read.
+    /// The bytes of the code from `start` on, or null. Walks then refuse return addresses that follow no call, if
+    /// they depend on a guess or no table covers them. In the process itself, this is `start` as a pointer, if the code
+    /// can be read.
     pub code: *const u8,
     /// The length of `code` in bytes. It may be less than the module's.
     pub code_len: usize,

@@ -2,7 +2,8 @@
 
 use core::mem::{MaybeUninit, align_of};
 
-use cfipack_decoder::sframe::{Registers, StepError, step};
+use cfipack_decoder::sframe::{Caller, Registers, StepError, step};
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Register};
 
 use crate::arguments::{CFIPACK_ARCH_AARCH64, CFIPACK_ARCH_AMD64, arch, array, flag, reference, write};
@@ -133,15 +134,18 @@ unsafe fn common_step(
     num_memory: usize,
     out: *mut cfipack_caller,
 ) -> Option<()> {
-    let addresses = row.addr() | registers.addr() | memory.addr() | out.addr();
-    if !addresses.is_multiple_of(align_of::<u64>()) || out.is_null() || num_memory != 1 {
+    // One test for all pointers: they are aligned, not null, and in the lower half of memory, as all of a program is.
+    let pointers = [row.addr(), registers.addr(), memory.addr(), out.addr()];
+    let bits = pointers.iter().fold(0, |bits, pointer| bits | pointer.wrapping_sub(align_of::<u64>()));
+    if bits & (isize::MIN as usize | (align_of::<u64>() - 1)) != 0 || num_memory != 1 {
         return None;
     }
-    // SAFETY: aligned; readable by the caller's promise.
-    let (row, registers, memory) = unsafe { (row.as_ref()?, registers.as_ref()?, memory.as_ref()?) };
-    let is_common = row.cfa.kind == CFIPACK_RULE_REGISTER && row.return_address.kind == CFIPACK_RULE_CFA;
-    let is_valid = registers.has_fp == 1 && registers.has_lr <= 1 && row.is_signed <= 1;
-    if !is_common || !is_valid || registers.num_others != 0 {
+    // SAFETY: aligned and not null; readable by the caller's promise.
+    let (row, registers, memory) = unsafe { (&*row, &*registers, &*memory) };
+    if row.cfa.kind != CFIPACK_RULE_REGISTER || row.return_address.kind != CFIPACK_RULE_CFA {
+        return None;
+    }
+    if registers.num_others != 0 || registers.has_fp != 1 || registers.has_lr > 1 {
         return None;
     }
     let base = match row.cfa.reg {
@@ -158,6 +162,7 @@ unsafe fn common_step(
         CFIPACK_RULE_SAME_VALUE => registers.fp,
         _ => return None,
     };
+    flag(row.is_signed).ok()?;
     let caller =
         cfipack_caller { pc, cfa, sp: cfa, fp, has_fp: 1, is_signed: row.is_signed, reserved: [0; 6] };
     // SAFETY: aligned and not null; writable by the caller's promise.
@@ -268,11 +273,12 @@ unsafe fn word_of_any(memory: &[cfipack_memory], address: Address, arch: Arch) -
 #[inline(always)]
 unsafe fn word_of(piece: &cfipack_memory, address: Address, arch: Arch) -> Option<u64> {
     let size = usize::from(arch.pointer_size());
-    let offset = usize::try_from(address.0.checked_sub(piece.address)?).ok()?;
-    if piece.bytes.is_null() || offset > piece.len.checked_sub(size)? {
+    // An address below the piece has a larger offset than any address in it.
+    let offset = address.0.wrapping_sub(piece.address);
+    if piece.bytes.is_null() || offset > piece.len.checked_sub(size)?.to_u64() {
         return None;
     }
-    let at = piece.bytes.wrapping_add(offset);
+    let at = piece.bytes.wrapping_add(offset as usize);
     // SAFETY: within the piece, which is readable by the caller's promise. This makes no reference, because other
     // threads and the interrupted code may write to a stack.
     Some(match size {
@@ -285,9 +291,6 @@ unsafe fn word_of(piece: &cfipack_memory, address: Address, arch: Arch) -> Optio
 /// bit 55. `address_bits` is the number of bits in an address, 48 on most systems and at most 55. Async-signal-safe.
 #[unsafe(no_mangle)]
 pub extern "C" fn cfipack_strip_signature(pc: u64, address_bits: u32) -> u64 {
-    let upper = u64::MAX.checked_shl(address_bits).unwrap_or(0);
-    match pc >> 55 & 1 {
-        0 => pc & !upper,
-        _ => pc | upper,
-    }
+    let caller = Caller { pc: Address(pc), signed: true, cfa: Address(0), sp: 0, fp: None };
+    caller.without_signature(address_bits).0
 }

@@ -9,7 +9,7 @@ pub const CFIPACK_END_OUTERMOST: u32 = 1;
 /// The last frame is in `starts` or `switches` of its module, so the stack starts there. For
 /// `cfipack_process_modules_walk`: the first thread started in the last frame. The stack is complete.
 pub const CFIPACK_END_START: u32 = 2;
-/// The return address is 0, and no frame is a guess. The stack is complete.
+/// The return address and the caller's frame pointer are 0, and no frame is a guess. The stack is complete.
 pub const CFIPACK_END_NULL: u32 = 3;
 /// No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack.
 pub const CFIPACK_END_NO_ROW: u32 = 4;
@@ -23,10 +23,10 @@ pub const CFIPACK_END_NOT_RISING: u32 = 7;
 pub const CFIPACK_END_RULE: u32 = 8;
 /// The table of the last frame's code is damaged.
 pub const CFIPACK_END_TABLE: u32 = 9;
-/// The end is unknown: the return address is 0 after a guess, or the frame pointer of code that no table covers is 0.
-/// The last frame may be outermost, or callers are missing because the code has other values in the register.
+/// The end is unknown: the return address is 0, but not the caller's frame pointer; or either is 0 where a frame is a
+/// guess. The last frame may be outermost, or callers are missing.
 pub const CFIPACK_END_GUESSED_NULL: u32 = 10;
-/// The return address is in no module. After a guess it is also this if no call is before the return address.
+/// The return address is in no module, or no call is before it and it depends on a guess or no table covers it.
 pub const CFIPACK_END_NOT_CODE: u32 = 11;
 
 /// Returns the number of an end.
@@ -60,7 +60,7 @@ pub extern "C" fn cfipack_end_text(end: u32) -> *const core::ffi::c_char {
         CFIPACK_END_NOT_RISING => c"not rising",
         CFIPACK_END_RULE => c"no such rule",
         CFIPACK_END_TABLE => c"damaged table",
-        CFIPACK_END_GUESSED_NULL => c"address 0 after a guess",
+        CFIPACK_END_GUESSED_NULL => c"address 0, perhaps no end",
         CFIPACK_END_NOT_CODE => c"return address outside code",
         _ => c"unknown end",
     };

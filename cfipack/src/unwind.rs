@@ -36,7 +36,7 @@
 
 pub use cfipack_decoder::sframe::{Caller, Index, Registers, Section, StepError, step};
 pub use cfipack_decoder::walk::{AddressSpace, Cache, CacheEntry, End, FoundBy, Generation};
-pub use cfipack_decoder::walk::{Module, Modules, StackFrame, Walk, ends_with_call};
+pub use cfipack_decoder::walk::{LONGEST_CALL, Module, Modules, StackFrame, Walk, ends_with_call};
 pub use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
 #[cfg(all(
     feature = "process",

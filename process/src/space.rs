@@ -6,15 +6,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use cfipack_decoder::sframe::{Error, Frame};
-use cfipack_decoder::walk::{AddressSpace, Generation, StackFrame, ends_with_call, find_by_range};
+use cfipack_decoder::walk::{
+    AddressSpace, Generation, LONGEST_CALL, StackFrame, ends_with_call, find_by_range,
+};
 use cfipack_format::{Address, Arch};
 
 use crate::slots::Reader;
 use crate::table::Table;
 use crate::{ARCH, loader};
-
-/// No call has more bytes.
-const LONGEST_CALL: u64 = 16;
 
 /// A loaded file. Nothing in it changes but the mark.
 pub(crate) struct File {
@@ -56,8 +55,8 @@ impl Snapshot {
     /// whether it could: the file may have been unloaded since the last refresh.
     pub(crate) fn follows_call(&self, pc: u64, read: impl FnOnce(u64, &mut [u8]) -> bool) -> Option<bool> {
         let (range, _) = self.find(pc.checked_sub(1)?)?;
-        let start = range.start.max(pc.saturating_sub(LONGEST_CALL));
-        let mut last = [0; LONGEST_CALL as usize];
+        let start = range.start.max(pc.saturating_sub(LONGEST_CALL as u64));
+        let mut last = [0; LONGEST_CALL];
         let last = last.get_mut(..usize::try_from(pc - start).ok()?)?;
         if !read(start, last) {
             return None;

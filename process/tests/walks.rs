@@ -142,6 +142,8 @@ fn tables_stay_within_their_memory() {
     let _files = FILES.read().unwrap();
     let all = ProcessModules::new(Options::new().with_all_files(true)).refresh().unwrap();
     assert_eq!(all.too_large, 0);
+    let exact = ProcessModules::new(Options::new().with_all_files(true).with_memory(all.memory));
+    assert_eq!(exact.refresh().unwrap(), all);
     for memory in [1, all.memory / 2, all.memory - 1] {
         let some = ProcessModules::new(Options::new().with_all_files(true).with_memory(memory));
         let refreshed = some.refresh().unwrap();
@@ -176,6 +178,62 @@ fn a_child_walks_and_does_not_refresh() {
     assert!(modules.refresh().is_ok());
 }
 
+/// Of the mapped files, those parts are code that the kernel executes.
+#[test]
+fn code_is_what_the_kernel_maps_as_code() {
+    use cfipack_decoder::walk::AddressSpace;
+    let _files = FILES.read().unwrap();
+    let modules = ProcessModules::new(Options::new());
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let files: Vec<_> = maps.lines().filter(|line| line.contains('/')).collect();
+    for line in &files {
+        let (range, flags) = line.split_once(' ').unwrap();
+        let [start, end] = [0, 1].map(|n| u64::from_str_radix(range.split('-').nth(n).unwrap(), 16).unwrap());
+        let middle = Address(start.midpoint(end));
+        assert_eq!(modules.current().is_code(middle), flags[..4].contains('x'), "{line}");
+    }
+    assert!(files.len() > 8, "{maps}");
+}
+
+/// Without a table of the program, the first thread's stack ends in the code at the entry: where its call returns to, glibc
+/// has `hlt`.
+#[test]
+fn the_first_thread_started_before_hlt() {
+    use cfipack_decoder::walk::{AddressSpace, FoundBy};
+    const HLT: u8 = 0xf4;
+    let _files = FILES.read().unwrap();
+    let modules = ProcessModules::new(Options::new());
+    // SAFETY: no conditions.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
+    let current = modules.current();
+    let frame = |pc| StackFrame { pc: Address(pc), sp: 0, is_exact: false, found_by: FoundBy::Table };
+    let starts: Vec<_> = (entry..entry + 64).filter(|&pc| current.is_start(&frame(pc))).collect();
+    let [start] = starts[..] else { panic!("{starts:x?}") };
+    // SAFETY: code of this program.
+    assert_eq!(unsafe { *std::ptr::with_exposed_provenance::<u8>(start as usize) }, HLT);
+    assert!(!current.is_start(&StackFrame { is_exact: true, ..frame(start) }));
+}
+
+/// Return addresses as libgcc finds them follow calls. Nearly all addresses a byte before follow none.
+#[test]
+fn guesses_are_checked_by_the_code() {
+    let _files = FILES.read().unwrap();
+    let modules = ProcessModules::new(Options::new());
+    let theirs = sample(&modules).theirs;
+    let current = modules.current();
+    let ends = |pc: u64| {
+        let registers = Registers { sp: 0x7000, fp: Some(0x7000), lr: None, others: &[] };
+        let read = |address: Address| [0, pc].get((address.0 as usize - 0x7000) / 8).copied();
+        let mut walk = Walk::new(&current, Address(theirs[0]), registers, read);
+        (walk.by_ref().count(), walk.end())
+    };
+    for pc in &theirs[1..] {
+        assert_eq!(ends(*pc), (2, Some(End::GuessedNull)), "{pc:#x}");
+    }
+    let refused = theirs[1..].iter().filter(|pc| ends(**pc - 1) == (1, Some(End::NoRow))).count();
+    assert!(refused * 2 > theirs.len(), "{refused} of {}", theirs.len());
+}
+
 /// A walk keeps the modules that it started with, and their memory is counted until the walk ends.
 #[test]
 fn a_refresh_does_not_wait_for_a_walk() {
@@ -195,7 +253,8 @@ fn a_refresh_does_not_wait_for_a_walk() {
 #[test]
 fn a_refresh_says_that_files_were_unloaded() {
     let _files = FILES.write().unwrap();
-    let modules = ProcessModules::new(Options::new());
+    let all = Options::new().with_all_files(true);
+    let modules = ProcessModules::new(all);
     // SAFETY: glibc's own libraries, which nothing else uses.
     let open = |name: &std::ffi::CStr| unsafe {
         let file = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
@@ -211,6 +270,9 @@ fn a_refresh_says_that_files_were_unloaded() {
     let second = open(c"libBrokenLocale.so.1");
     let replaced = modules.refresh().unwrap();
     assert!(replaced.has_unloaded && replaced.files == loaded.files, "{replaced:?}");
+    // The new file has its own table, even at the old file's place.
+    let fresh = ProcessModules::new(all).refresh().unwrap();
+    assert_eq!((replaced.tables, replaced.memory), (fresh.tables, fresh.memory));
     let again = modules.refresh().unwrap();
     assert!(!again.is_changed && !again.has_unloaded, "{again:?}");
     close(second);

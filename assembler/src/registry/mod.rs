@@ -75,7 +75,7 @@ use cfipack_format::{Address, Arch, Unsupported};
 
 use self::arenas::Arenas;
 use self::block::Block;
-use self::sync::AtomicU64;
+use self::sync::{AtomicU64, Ordering};
 use self::tree::{Tree, Writer};
 use crate::cfi::Interpreter;
 use crate::region::{Error, Region};
@@ -179,7 +179,7 @@ impl<R> Registry<R> {
         let Self { arenas, tree, block, used, .. } = self;
         let at = arenas.change(|memory| {
             let mut writer = Writer::new(memory, *used);
-            let at = writer.put(block.words());
+            let at = writer.put(block.words().iter().copied());
             tree.insert(&mut writer, base, at);
             *used = writer.next();
             at.to_usize()
@@ -292,7 +292,8 @@ impl<R> Registry<R> {
             let mut writer = Writer::new(words, tree::START);
             arenas.change(|old| {
                 for region in regions.values_mut() {
-                    region.at = writer.copy(&old[region.at..region.at + region.words]);
+                    let words = &old[region.at..region.at + region.words];
+                    region.at = writer.put(words.iter().map(|word| word.load(Ordering::Relaxed))).to_usize();
                 }
             });
             *tree = Tree::build(regions.iter().map(|(&base, region)| (base, region.at as u64)), &mut writer);

@@ -41,7 +41,7 @@ impl Keys {
 
     fn add(&mut self, key: u64) {
         self.change(|tree, writer| {
-            let value = writer.put(&[key]);
+            let value = writer.put([key]);
             tree.insert(writer, key, value);
         });
         self.keys.push(key);
@@ -57,7 +57,7 @@ impl Keys {
         let Self { arenas, tree, used, keys } = self;
         let replaced = arenas.replace(LEAST, |words| {
             let mut writer = Writer::new(words, tree::START);
-            let places: Vec<_> = keys.iter().map(|&key| (key, writer.put(&[key]))).collect();
+            let places: Vec<_> = keys.iter().map(|&key| (key, writer.put([key]))).collect();
             *tree = Tree::build(places.into_iter(), &mut writer);
             *used = writer.next();
         });

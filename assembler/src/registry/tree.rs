@@ -72,23 +72,13 @@ impl<'w> Writer<'w> {
     }
 
     /// Adds words. Returns their place.
-    pub(super) fn put(&mut self, words: &[u64]) -> u64 {
+    pub(super) fn put(&mut self, words: impl IntoIterator<Item = u64>) -> u64 {
         let place = self.next;
-        for (slot, &word) in self.words[place..place + words.len()].iter().zip(words) {
-            slot.store(word, Ordering::Relaxed);
+        for word in words {
+            self.words[self.next].store(word, Ordering::Relaxed);
+            self.next += 1;
         }
-        self.next += words.len();
         place as u64
-    }
-
-    /// Adds words of another memory. Returns their place.
-    pub(super) fn copy(&mut self, words: &[AtomicU64]) -> usize {
-        let place = self.next;
-        for (slot, word) in self.words[place..place + words.len()].iter().zip(words) {
-            slot.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        self.next += words.len();
-        place
     }
 
     fn root(&self) -> u64 {
@@ -241,9 +231,9 @@ impl Node {
 
     fn write(&self, writer: &mut Writer<'_>) -> u64 {
         let head = self.count as u64 | if self.is_leaf { LEAF } else { 0 };
-        let place = writer.put(&[head]);
-        writer.put(&self.keys[..self.count]);
-        writer.put(&self.values[..self.count]);
+        let place = writer.put([head]);
+        writer.put(self.keys[..self.count].iter().copied());
+        writer.put(self.values[..self.count].iter().copied());
         place
     }
 

@@ -2,11 +2,12 @@
 
 use cfipack_format::Arch;
 
-/// The longest call of x86-64 without prefixes: `call *disp32(base, index, scale)`.
-const LONGEST: usize = 7;
+/// The number of bytes before a return address that decide whether they are a call. The longest call of x86-64 without
+/// prefixes is `call *disp32(base, index, scale)`.
+pub const LONGEST_CALL: usize = 7;
 
-/// Returns whether code ends with a call. Pass the code up to a return address, for example the last 16 bytes before
-/// it. Returns `None` on an architecture whose calls are not known here, such as s390x.
+/// Returns whether code ends with a call. Pass the code up to a return address, or its last
+/// [`LONGEST_CALL`] bytes. Returns `None` on an architecture whose calls are not known here, such as s390x.
 ///
 /// In x86-64 code, other bytes than a call's may look like one. So `true` means that there may be a call.
 ///
@@ -39,7 +40,8 @@ fn ends_with_x86_call(code: &[u8]) -> bool {
     if before(5) == Some(0xe8) {
         return true;
     }
-    (2..=LONGEST).any(|len| before(len) == Some(0xff) && call_len(&code[code.len() - len + 1..]) == Some(len))
+    (2..=LONGEST_CALL)
+        .any(|len| before(len) == Some(0xff) && call_len(&code[code.len() - len + 1..]) == Some(len))
 }
 
 /// Returns the length of `ff /2`, given the bytes after `ff`. `None` if it is another instruction.

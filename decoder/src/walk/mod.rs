@@ -25,7 +25,7 @@ mod stack_frame;
 mod walker;
 
 pub use cache::{Cache, CacheEntry};
-pub use call::ends_with_call;
+pub use call::{LONGEST_CALL, ends_with_call};
 pub use generation::Generation;
 pub use modules::{Module, Modules, ModulesError};
 pub use space::{AddressSpace, find_by_range};

@@ -67,15 +67,15 @@ pub enum End {
     /// The last frame is the first frame of a stack
     /// ([`AddressSpace::is_start`](super::AddressSpace::is_start)). The stack is complete.
     Start,
-    /// The return address is 0, and no frame is a guess. ABIs and runtimes mark the outermost frame in this way.
-    /// The stack is complete.
+    /// The return address and the caller's frame pointer are 0, and no frame is a guess. ABIs and runtimes mark the
+    /// outermost frame in this way. The stack is complete.
     Null,
-    /// The end is unknown: the return address is 0 after a guess, or the frame pointer is 0 in code that no table
-    /// covers. Either the last frame is outermost, or its code has other values in the register and callers are
-    /// missing.
+    /// The end is unknown: the return address is 0, but not the caller's frame pointer; or either is 0 where a frame is a
+    /// guess. Either the last frame is outermost, or callers are missing because its row is wrong or its code has other
+    /// values in the register.
     GuessedNull,
-    /// The return address is in no code of the address space. After a guess it is also this if the code before the
-    /// return address is no call. The last frame is the last one that counts.
+    /// The return address is in no code of the address space. It is also this if the code before the return address is
+    /// no call, after a guess or where no table covers it. The last frame is the last one that counts.
     NotCode {
         /// The return address.
         pc: Address,
@@ -149,8 +149,8 @@ impl fmt::Display for End {
             Self::Outermost => StepError::Outermost.fmt(f),
             Self::Start => f.write_str("the function starts stacks"),
             Self::Null => f.write_str("the return address is 0"),
-            Self::GuessedNull => f.write_str("unknown: 0 where frame pointers are guessed"),
-            Self::NotCode { pc } => write!(f, "the return address {pc} is in no code"),
+            Self::GuessedNull => f.write_str("unknown: a return address or a frame pointer of 0"),
+            Self::NotCode { pc } => write!(f, "the return address {pc} is in no code, or follows no call"),
             Self::NoRow => f.write_str("no table covers the code, and its frame pointer leads to no frame"),
             Self::Register { arch, register } => {
                 StepError::Register { arch: *arch, register: *register }.fmt(f)

@@ -74,9 +74,13 @@ fn frame_pointers_lead_through_code_without_a_table() {
     assert_eq!(walk(misaligned), (vec![first, second], End::NoRow));
     assert_eq!(walk(at(0)), (vec![first, second], End::GuessedNull));
     assert_eq!(walk(at(0x7018).with_frame_pointers(false)), (vec![first, second], End::NoRow));
-    // The frame lies outside the bounds of the stack.
-    let bounded = at(0x7018).with_stack(Address(0x7000)..Address(0x7020));
-    assert_eq!(walk(bounded), (vec![first, second], End::NoRow));
+    // The frame ends where the stack ends, or a byte further.
+    let bounded = |end| at(0x7018).with_stack(Address(0x7000)..Address(end));
+    assert_eq!(walk(bounded(0x7028)), (vec![first, second, third], End::NoRow));
+    assert_eq!(walk(bounded(0x7027)), (vec![first, second], End::NoRow));
+    // The frame starts at the stack pointer.
+    let lowest = Walk::new(&modules, Address(0x5005), registers(0x7018, 0x7018), words(0x7000, &STACK));
+    assert_eq!(walk(lowest).0[1..], [third]);
     // In the innermost frame, the frame pointer may have any value, also 0.
     let innermost = Walk::new(&modules, Address(0x5005), registers(0x7000, 0), words(0x7000, &STACK));
     assert_eq!(walk(innermost).1, End::NoRow);
@@ -136,6 +140,7 @@ fn guesses_follow_calls() {
     let mut code = [0x90; 0x100];
     code[0x2e..0x30].copy_from_slice(&[0xff, 0xd0]); // call *%rax, before 0x5030
     code[..2].copy_from_slice(&[0xff, 0xd0]); // before 0x5002
+    code[0xe..0x10].copy_from_slice(&[0xff, 0xd0]); // before 0x5010
     let mut covered = [0x90; 0x40];
     covered[0x1b] = 0xe8; // call, before 0x1020
     let modules = [
@@ -143,24 +148,26 @@ fn guesses_follow_calls() {
         Module::new(Address(0x5000)..Address(0x6000), 0).with_bytes(&code),
     ];
     let modules = Modules::new(Arch::Amd64, &modules[..]).unwrap();
-    let ends = |guessed, next| {
-        let stack = [0x5010, 1, 0, guessed, next, 0, 0];
+    let ends = |by_table, guessed, next| {
+        let stack = [by_table, 1, 0, guessed, next, 0, 0];
         let (frames, end) =
             walk(Walk::new(&modules, Address(0x1010), registers(0x7000, 0x7010), words(0x7000, &stack)));
         (frames.len(), end)
     };
-    // 0x5010 follows no call, but a table without a guess leads to it.
-    assert_eq!(ends(0x5030, 0), (3, End::GuessedNull));
-    assert_eq!(ends(0x5002, 0), (3, End::GuessedNull));
+    assert_eq!(ends(0x5010, 0x5030, 0), (3, End::GuessedNull));
+    // A wrong row may lead to any word that is an address of code.
+    assert_eq!(ends(0x5011, 0x5030, 0), (1, End::NotCode { pc: Address(0x5011) }));
+    assert_eq!(ends(0x5101, 0x5030, 0), (3, End::GuessedNull));
+    assert_eq!(ends(0x5010, 0x5002, 0), (3, End::GuessedNull));
     for no_call in [0x5001, 0x502f, 0x5031, 0x50ff] {
-        assert_eq!(ends(no_call, 0), (2, End::NoRow), "{no_call:#x}");
+        assert_eq!(ends(0x5010, no_call, 0), (2, End::NoRow), "{no_call:#x}");
     }
     // Beyond the bytes that were given, nothing is known.
-    assert_eq!(ends(0x5101, 0), (3, End::GuessedNull));
+    assert_eq!(ends(0x5010, 0x5101, 0), (3, End::GuessedNull));
     // 0x1020 is a guess, and its table leads on.
-    assert_eq!(ends(0x1020, 0x1020), (4, End::GuessedNull));
-    assert_eq!(ends(0x1020, 0x1021), (3, End::NotCode { pc: Address(0x1021) }));
-    assert_eq!(ends(0x1020, 0x1050), (4, End::GuessedNull));
+    assert_eq!(ends(0x5010, 0x1020, 0x1020), (4, End::GuessedNull));
+    assert_eq!(ends(0x5010, 0x1020, 0x1021), (3, End::NotCode { pc: Address(0x1021) }));
+    assert_eq!(ends(0x5010, 0x1020, 0x1050), (4, End::GuessedNull));
 }
 
 /// Calls and other instructions, as gas 2.40 assembles them.
@@ -269,6 +276,11 @@ fn stacks_end_where_they_start() {
         (frames.len(), end)
     };
     assert_eq!(ends(module(), 0x9030), (5, End::Null));
+    // A return address of 0 is no end by the ABI if the frame pointer is another value.
+    let other = [Module::new(Address(0x9000)..Address(0xa000), 0x8000).with_table(table)];
+    let other = Modules::new(Arch::Amd64, &other[..]).unwrap();
+    let at = Walk::new(&other, Address(0x9030), registers(0x7000, 8), words(0x7000, &stack));
+    assert_eq!(walk(at).1, End::GuessedNull);
     assert_eq!(ends(module().with_starts(&starts), 0x9030), (3, End::Start));
     assert_eq!(ends(module().with_switches(&starts), 0x9030), (3, End::Start));
     // If a function that switches stacks is the innermost frame, it has a caller.
@@ -285,6 +297,12 @@ fn the_stack_pointer_rises() {
     let stack = [0x1020, 0x1020, 0x1020, 0x1020];
     let at = Walk::new(&modules, Address(0x1010), registers(0x7010, 0x7000), words(0x7000, &stack));
     assert_eq!(walk(at), (vec![(0x1010, 0x7010, FoundBy::Registers)], End::NotRising));
+    // The frame ends where the stack ends, or a byte further.
+    let ends = [0x7010, 0x700f].map(|end| {
+        let at = Walk::new(&modules, Address(0x1010), registers(0x7000, 0x7000), words(0x7000, &[0; 2]));
+        walk(at.with_stack(Address(0x7000)..Address(end))).1
+    });
+    assert_eq!(ends, [End::GuessedNull, End::NotRising]);
 }
 
 #[test]
