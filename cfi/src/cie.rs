@@ -113,22 +113,8 @@ impl<'a> Cie<'a> {
         let column = if version == 1 { cursor.u8().map(u64::from) } else { cursor.uleb() };
         let column = column.ok_or(truncated)?;
         let return_address = u16::try_from(column).map_err(|_| Error::ReturnColumn { offset, column })?;
-        let mut cie = Self {
-            offset,
-            version,
-            augmentation,
-            code_alignment,
-            data_alignment,
-            return_address: Register(return_address),
-            signal_frame: false,
-            pauth_key_b: false,
-            tagged: false,
-            personality: None,
-            lsda_encoding: PointerEncoding::OMITTED,
-            instructions: &[],
-            has_data: false,
-            fde_encoding: PointerEncoding::ABSOLUTE,
-        };
+        let plain = Self::from_parts(code_alignment, data_alignment, Register(return_address), &[]);
+        let mut cie = Self { offset, version, augmentation, ..plain };
         match augmentation {
             b"" | b"eh" => {}
             [b'z', letters @ ..] => {

@@ -64,7 +64,6 @@ fn end_of(section: &FileSection<'_>) -> u64 {
 /// A `.sframe` section that was built from a file's CFI, and the functions that it omits.
 #[derive(Debug)]
 pub struct Conversion {
-    /// The section.
     pub section: Section<'static>,
     /// The version of the format.
     pub version: Version,

@@ -9,13 +9,13 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use cfipack_decoder::walk::{Cache, CacheEntry};
+use cfipack_decoder::walk::{Cache, CacheEntry, StackFrame};
 use cfipack_tests::figures;
 use cfipack_tests::profile::file::File;
 use cfipack_tests::profile::hop::Unwinder;
 use cfipack_tests::profile::recording::{FP, Recording, SP, Sample};
 use cfipack_tests::profile::table::ByTable;
-use cfipack_tests::profile::walk::{Frame, Space};
+use cfipack_tests::profile::walk::Space;
 use cfipack_tests::profile::{cfi, hop, table};
 use cfipack_tests::recorded::workloads;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
@@ -119,7 +119,7 @@ const WAYS: [Way; 7] =
 
 /// The memory that all ways share.
 struct Walks {
-    frames: Vec<Frame>,
+    frames: Vec<StackFrame>,
     pcs: Vec<u64>,
     rows: Vec<CacheEntry>,
     cache: CacheX86_64,

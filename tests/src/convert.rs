@@ -33,9 +33,7 @@ pub struct Converted {
 /// Returns the options of both layouts in both versions.
 pub fn all_options() -> impl Iterator<Item = Options> {
     Layout::ALL.into_iter().flat_map(|layout| {
-        [Version::V3, Version::V2]
-            .into_iter()
-            .map(move |version| Options::new().with_layout(layout).with_version(version))
+        [Version::V3, Version::V2].map(|version| Options::new().with_layout(layout).with_version(version))
     })
 }
 

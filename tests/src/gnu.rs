@@ -1,5 +1,6 @@
 //! Compares layout `gnu` with objects of gas.
 
+use cfipack_cfi::Functions;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Layout, Options};
@@ -41,12 +42,9 @@ impl<'a> GasObject<'a> {
     pub fn compare(&self) -> Result<(), String> {
         let arch = self.file.arch();
         let Some(theirs) = &self.table else {
-            let functions: usize = self
-                .call_frames
-                .iter()
-                .map(|section| cfipack_cfi::Functions::new(&section.cfi()).count())
-                .sum();
-            return if functions == 0 { Ok(()) } else { Err("gas wrote no table".into()) };
+            let mut sections = self.call_frames.iter();
+            let is_empty = sections.all(|section| Functions::new(&section.cfi()).next().is_none());
+            return if is_empty { Ok(()) } else { Err("gas wrote no table".into()) };
         };
         let (section, unsupported, malformed) = build(cfi_of(&self.call_frames), arch, OPTIONS);
         assert!(malformed.is_empty(), "gas wrote malformed CFI: {malformed:?}");
@@ -102,11 +100,9 @@ impl<'a> GasObject<'a> {
 
     /// Verifies gas's own table against gas's own CFI.
     pub fn verify_gas(&self) -> Report {
-        let tables: Vec<_> = self.table.iter().collect();
-        let tables: Vec<_> = tables
-            .iter()
-            .map(|table| Section::parse(&table.bytes, table.address).expect("gas's table"))
-            .collect();
+        let table = self.table.iter();
+        let table = table.map(|table| Section::parse(&table.bytes, table.address).expect("gas's table"));
+        let tables: Vec<_> = table.collect();
         let options = VerifyOptions::new().with_limit(usize::MAX);
         verify(&cfi_of(&self.call_frames), &Table::new(&tables), &options)
     }

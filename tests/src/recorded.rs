@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::embedded_copy::EmbeddedCopy;
+use crate::machine;
 
 /// A program to record. It runs for about a second.
 #[derive(Clone, Debug)]
@@ -61,14 +62,13 @@ pub fn workloads(rust: &Path, scratch: &Path) -> Vec<Workload> {
 
 /// Returns the compiler itself, which the compiler driver names, with a program that the driver has preprocessed.
 fn compiler(scratch: &Path) -> Option<Workload> {
-    let printed = Command::new("g++").arg("-print-prog-name=cc1plus").output().ok()?;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profile/program.cpp");
     let preprocessed = scratch.join("program.ii");
     let status = Command::new("g++").args(["-E", "-o"]).arg(&preprocessed).arg(source).status().ok()?;
     let input = preprocessed.to_str().filter(|_| status.success())?;
     Some(Workload {
         name: "cc1plus",
-        program: String::from_utf8(printed.stdout).ok()?.trim().into(),
+        program: machine::compiler_program("cc1plus")?,
         arguments: ["-quiet", "-O2", "-fpreprocessed", input, "-o", "/dev/null"].map(String::from).into(),
     })
 }

@@ -19,7 +19,7 @@ use super::source::Source;
 use crate::io::input;
 
 /// The entries for a new table.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Entries {
     /// `unwind_info`, `compact_unwind` or `cfi`.
     pub source: &'static str,
@@ -117,9 +117,8 @@ impl Entries {
                 list.push(Entry::new(*sentinel, 0, Encoding::NONE));
             }
         }
-        let encodings = Encodings::default();
         let source = "unwind_info";
-        Ok(Self { source, list, personalities, end, encodings, base, after_sentinel, without_fde: 0 })
+        Ok(Self { source, list, personalities, end, base, after_sentinel, ..Self::default() })
     }
 
     fn of_object(file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Self> {
@@ -174,7 +173,7 @@ impl Entries {
             });
         }
         let source = "compact_unwind";
-        Self::new(source, list, personalities, encodings, Address(0)).with_code(file, image)
+        Self { source, list, personalities, encodings, ..Self::default() }.with_code(file, image)
     }
 
     fn of_cfi(file: &File<'_>) -> anyhow::Result<Self> {
@@ -186,19 +185,8 @@ impl Entries {
         let mut encodings =
             Encodings::compute(file, &sections, image, &mut personalities, |_, _| true, mode)?;
         let list = std::mem::take(&mut encodings.entries);
-        Self::new("cfi", list, personalities, encodings, base).with_code(file, image)
-    }
-
-    /// Creates entries that do not come from an `__unwind_info`.
-    fn new(
-        source: &'static str,
-        list: Vec<Entry>,
-        personalities: Personalities,
-        encodings: Encodings,
-        base: Address,
-    ) -> Self {
-        let (end, after_sentinel, without_fde) = (None, Vec::new(), 0);
-        Self { source, list, personalities, end, encodings, base, after_sentinel, without_fde }
+        let source = "cfi";
+        Self { source, list, personalities, encodings, base, ..Self::default() }.with_code(file, image)
     }
 
     /// Adds the end of the code, and an entry for every symbol of code that has no entry.

@@ -41,8 +41,8 @@ impl<'o, 'a> Source<'o, 'a> {
                     compact_unwind::Section::parse(&section.bytes, file.arch().pointer_size())
                         .with_context(|| format!("section {}", section.name))?;
                 }
-                let (table, code) = (table(file)?, file.code_sections()?);
-                Ok(Self { file: Some(file), table, rows, code })
+                let table = file.as_macho().map_or(Ok(None), |macho| macho.unwind_info_section())?;
+                Ok(Self { file: Some(file), table, rows, code: file.code_sections()? })
             }
             Contents::UnwindInfo(bytes) => {
                 let section = Section::new("__unwind_info".into(), Address(0), (*bytes).into());
@@ -77,7 +77,6 @@ impl<'o, 'a> Source<'o, 'a> {
         self.file.map_or(Address(0), image_base)
     }
 
-    /// Returns the code.
     pub fn code(&self) -> Code<'_> {
         Code::new(self.code.iter().map(|section| (section.address, &section.bytes[..])))
     }
@@ -122,11 +121,6 @@ pub fn entries_of_rows(compact: &CompactUnwind<'_>) -> impl Iterator<Item = (Sec
         };
         (row.offset, entry)
     })
-}
-
-/// Returns the table of a Mach-O file that has been linked.
-fn table<'a>(file: &File<'a>) -> Result<Option<Section<'a>>, Error> {
-    file.as_macho().map_or(Ok(None), |macho| macho.unwind_info_section())
 }
 
 /// Returns the rows of a Mach-O object.

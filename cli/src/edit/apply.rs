@@ -48,7 +48,6 @@ pub struct Part<P> {
     pub index: usize,
     /// The member's name for a report, or `None` if the object is a file.
     pub member: Option<String>,
-    /// The report.
     pub report: P,
 }
 
@@ -66,11 +65,9 @@ pub struct MissedMember {
 /// The outcome for a file, in detail.
 #[derive(Debug)]
 pub struct FileReport<P> {
-    /// The name.
     pub name: PathBuf,
     /// How the file was found.
     pub origin: Origin,
-    /// The outcome.
     pub outcome: Outcome,
     /// The verb's reports: about the file, or the members of an archive that it applies to.
     pub parts: Vec<Part<P>>,

@@ -24,7 +24,6 @@ pub struct Target {
     pub name: PathBuf,
     /// The place of the file. Symbolic links are followed if the command line names the file.
     pub location: Location,
-    /// The identity of the file.
     pub identity: Identity,
     /// The other names (hard links) of the file that the search found.
     pub others: Vec<Location>,
@@ -52,18 +51,12 @@ pub enum Found {
     File(Target),
     /// A file that is left as it is.
     Skipped {
-        /// The name.
         name: PathBuf,
         /// The reason.
         skip: Skip,
     },
     /// A file that cannot be read.
-    Failed {
-        /// The name.
-        name: PathBuf,
-        /// The error.
-        error: anyhow::Error,
-    },
+    Failed { name: PathBuf, error: anyhow::Error },
 }
 
 /// Finds the files of a command line, in its order. Files of a directory are sorted by their names. Directories need

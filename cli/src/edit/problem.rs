@@ -111,9 +111,7 @@ impl Skip {
     pub fn is_wrong_input(self) -> bool {
         matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind | Self::MachO | Self::Bitcode)
     }
-}
 
-impl Skip {
     /// Returns whether `--strict` reports this for a file that the command line names.
     pub fn is_missed(self) -> bool {
         let is_without_cfi = matches!(self, Self::NoCfi | Self::Unplaced(_) | Self::DebugFile | Self::GccLto);

@@ -41,7 +41,7 @@ pub struct Listing {
 }
 
 /// An instruction with the rows in force before it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Line {
     pc: String,
@@ -226,13 +226,8 @@ impl Line {
             pc,
             bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
             text,
-            here: false,
             changed: row.is_some_and(|row| row.row.start.0 == instruction.offset),
-            row: None,
-            table: None,
-            table_differs: None,
-            marks: Vec::new(),
-            cells: None,
+            ..Self::default()
         }
     }
 

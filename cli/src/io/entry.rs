@@ -32,7 +32,6 @@ impl Location {
         &self.path
     }
 
-    /// Returns the directory.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }

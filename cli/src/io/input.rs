@@ -122,9 +122,7 @@ pub struct Input<'s> {
 /// An object, a linked file or a bare section.
 #[derive(Debug)]
 pub struct Object<'a> {
-    /// The name.
     pub name: Name<'a>,
-    /// The contents.
     pub contents: Contents<'a>,
     /// The separate debug file, if the user asked for it and there is one.
     pub debug_file: Option<&'a DebugFile>,

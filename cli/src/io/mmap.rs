@@ -2,9 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Deref;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use cfipack_format::widen::ToU64;
@@ -35,7 +36,9 @@ impl Bytes {
         if metadata.is_file() && metadata.len() != 0 {
             return Self::map(&file, path);
         }
-        if is_device(&metadata) {
+        // Devices may never end.
+        let kind = metadata.file_type();
+        if kind.is_char_device() || kind.is_block_device() {
             return Err(io::Error::other("the input is a device, not a file or a pipe"));
         }
         Self::read(file, wanted)
@@ -79,18 +82,6 @@ impl Bytes {
 
 /// At most this many bytes are read from an input that cannot be mapped and may never end, for example a pipe.
 pub const MAX_READ: u64 = 1 << 30;
-
-/// Returns whether it is a character or block device. Devices may never end.
-#[cfg(unix)]
-fn is_device(metadata: &Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt as _;
-    metadata.file_type().is_char_device() || metadata.file_type().is_block_device()
-}
-
-#[cfg(not(unix))]
-fn is_device(_: &Metadata) -> bool {
-    false
-}
 
 impl Deref for Bytes {
     type Target = [u8];

@@ -62,12 +62,10 @@ impl Original {
         Ok(Self { entry, file, metadata, bytes })
     }
 
-    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the identity of the file.
     pub fn identity(&self) -> Identity {
         Identity::from_metadata(&self.metadata)
     }

@@ -29,7 +29,6 @@ impl Spool {
         Ok(Self(temporary))
     }
 
-    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

@@ -78,7 +78,6 @@ impl Temporary {
         Ok(())
     }
 
-    /// Returns the path.
     pub fn path(&self) -> &Path {
         self.entry.path()
     }

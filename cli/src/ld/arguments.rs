@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::io::entry::Entry;
@@ -229,16 +230,8 @@ fn split(text: &[u8]) -> Vec<OsString> {
     arguments
 }
 
-#[cfg(unix)]
 fn path_of(bytes: &[u8]) -> PathBuf {
-    use std::os::unix::ffi::OsStrExt as _;
     OsStr::from_bytes(bytes).into()
-}
-
-/// On other systems, names are Unicode.
-#[cfg(not(unix))]
-fn path_of(bytes: &[u8]) -> PathBuf {
-    OsStr::new(String::from_utf8_lossy(bytes).as_ref()).into()
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::time::SystemTime;
@@ -151,8 +152,7 @@ fn first_line(error: &clap::Error) -> String {
 
 /// Returns the linker's exit status. If a signal ended the linker, this is 128 plus the signal's number, as in a shell.
 fn exit_code(status: ExitStatus) -> ExitCode {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+    if let Some(signal) = status.signal() {
         return ExitCode::from((128 + signal) as u8);
     }
     ExitCode::from(status.code().map_or(1, |code| code as u8))

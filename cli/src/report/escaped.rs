@@ -8,23 +8,9 @@ use serde::Serialize;
 /// The name of a file for a report: text has it escaped, and JSON as it is. There is no other way to print it, so that no
 /// verb can forget to escape it.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 #[serde(transparent)]
 pub struct FileName(String);
-
-#[cfg(test)]
-impl schemars::JsonSchema for FileName {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        <String as schemars::JsonSchema>::schema_name()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        <String as schemars::JsonSchema>::json_schema(generator)
-    }
-}
 
 impl FileName {
     /// Takes the name of a file, or of a member of an archive with the archive's name.

@@ -13,7 +13,7 @@ pub struct RowJson {
     cfa: Option<Value>,
     return_address: RuleJson,
     frame_pointer: RuleJson,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     signed: bool,
 }
 
@@ -36,11 +36,6 @@ enum RuleJson {
     /// `same`, `undefined` or `expression`.
     Word(&'static str),
     Value(Value),
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// Returns the saved registers of a compact encoding by name, each with its offset from the CFA in bytes.

@@ -13,7 +13,6 @@ use crate::report::style;
 /// The result of a verb. Two results combine to the greater result.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Status {
-    /// Done.
     Done,
     /// Done, and something differs, is not covered, or fails the requested check.
     Differs,
@@ -116,7 +115,6 @@ pub fn report_error(error: &dyn fmt::Display) {
     write(&error_line(error));
 }
 
-/// Returns the line of an error.
 pub fn error_line(error: &dyn fmt::Display) -> String {
     line("error", style::ERROR, error)
 }
@@ -126,7 +124,6 @@ pub fn warn(warning: &dyn fmt::Display) {
     write(&warning_line(warning));
 }
 
-/// Returns the line of a warning.
 pub fn warning_line(warning: &dyn fmt::Display) -> String {
     line("warning", style::WARNING, warning)
 }

@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let Some(section) = arguments.section.as_deref() else {
         let files = std::slice::from_ref(&arguments.file);
         return each::for_each(files, &arguments.slice, Placement::Apart, |object, _| {
-            if is_without_both(object)? {
+            if Source::find(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty() {
                 return Ok(Outcome::Absent(CALL_FRAMES));
             }
             Ok(Outcome::Done(build(object, arguments)?.0))
@@ -81,11 +81,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let object = input.object(Placement::Apart)?;
     let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;
     status::judged(status, output::binary(section, &bytes))
-}
-
-/// Returns whether the object has neither tables nor CFI.
-fn is_without_both(object: &Object<'_>) -> anyhow::Result<bool> {
-    Ok(Source::find(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty())
 }
 
 fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, Vec<u8>)> {

@@ -197,7 +197,6 @@ fn errors_that_cannot_be_written_are_errors_still() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn endless_inputs_are_not_read() {
     let output = run(&["dump", "/dev/zero"]);
@@ -216,7 +215,6 @@ fn endless_inputs_are_not_read() {
 }
 
 /// Two pipes: one stays open after a section whose header states its length, and one never ends.
-#[cfg(unix)]
 #[test]
 fn a_bare_section_is_read_up_to_its_claimed_length() {
     let directory = scratch("endless");
@@ -246,7 +244,6 @@ fn a_bare_section_is_read_up_to_its_claimed_length() {
 }
 
 /// After the table comes a hole of a sparse file, which is not searched for another table.
-#[cfg(unix)]
 #[test]
 fn a_hole_after_a_table_is_not_read() {
     let directory = scratch("hole");
@@ -262,7 +259,6 @@ fn a_hole_after_a_table_is_not_read() {
     assert_eq!(output.stdout, expected.stdout);
 }
 
-#[cfg(unix)]
 #[test]
 fn an_output_keeps_its_permissions_and_its_link() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -285,7 +281,6 @@ fn an_output_keeps_its_permissions_and_its_link() {
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 4, "nothing is left beside them");
 }
 
-#[cfg(unix)]
 #[test]
 fn names_stay_on_one_line() {
     let directory = scratch("control");

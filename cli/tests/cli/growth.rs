@@ -115,7 +115,6 @@ fn sources_cost_in_proportion() {
 }
 
 /// Each shape of tree is made in two sizes. The work may grow no faster than the size.
-#[cfg(unix)]
 #[test]
 #[ignore = "needs valgrind"]
 fn trees_cost_in_proportion_slow() {
@@ -187,7 +186,6 @@ fn files(directory: &Path, parts: usize) -> Vec<(String, usize)> {
 
 /// Neither memory nor output may be a large multiple of the file's size.
 #[test]
-#[cfg(unix)]
 fn names_that_overlap_take_room_in_proportion() {
     let directory = scratch("growth-names");
     for ((file, len), shape) in files(&directory, 500).into_iter().zip(OVERLAPPING_NAMES) {
@@ -208,7 +206,6 @@ fn names_that_overlap_take_room_in_proportion() {
 }
 
 /// Runs a verb with a limit on its memory: 100 MB, and a multiple of the file's length.
-#[cfg(unix)]
 fn limited(directory: &Path, multiple: usize, arguments: &[&str], len: usize) -> std::process::Output {
     let kilobytes = (100 << 10) + multiple * len / 1024;
     let mut limited = Command::new("sh");
@@ -218,7 +215,6 @@ fn limited(directory: &Path, multiple: usize, arguments: &[&str], len: usize) ->
 
 /// One long function takes more memory than many short ones.
 #[test]
-#[cfg(unix)]
 fn one_long_function_takes_room_in_proportion() {
     let directory = scratch("growth-long");
     let mut code = vec![0x90; 8 << 20];

@@ -22,26 +22,22 @@ mod growth;
 mod hidden_tables;
 mod innermost;
 mod inputs;
-#[cfg(unix)]
 mod into_files;
 mod json;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linker_cargo;
-#[cfg(unix)]
 mod linker_driver;
 mod lint;
 mod lint_records;
 mod lint_right;
 mod manual;
 mod merge;
-#[cfg(unix)]
 mod messages;
 mod missing;
 mod names;
 mod objects;
 mod old_rows;
 mod options;
-#[cfg(unix)]
 mod outputs;
 mod program;
 mod schemas;

@@ -3,7 +3,7 @@
 use cfipack_cfi as cfi;
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
-use object::macho;
+use object::{Bytes, macho};
 
 use super::compact_unwind::CompactUnwind;
 use super::headers::Headers;
@@ -114,14 +114,14 @@ impl<'a> MachO<'a> {
     pub fn function_starts(&self) -> Result<Vec<Address>, Error> {
         let Some((offset, list)) = self.headers.function_starts else { return Ok(Vec::new()) };
         let mut starts = Vec::new();
-        let (mut address, mut rest) = (self.headers.base.0, list);
+        let (mut address, mut rest) = (self.headers.base.0, Bytes(list));
         loop {
             let offset = offset + (list.len() - rest.len()).to_u64();
             let damaged = Error::Table { what: "LC_FUNCTION_STARTS", offset, value: list.len().to_u64() };
             if rest.is_empty() {
                 return Ok(starts);
             }
-            let delta = uleb128(&mut rest).ok_or(damaged)?;
+            let delta = rest.read_uleb128().map_err(|()| damaged)?;
             // Zeros pad the end of the list.
             if delta == 0 {
                 return Ok(starts);
@@ -130,17 +130,4 @@ impl<'a> MachO<'a> {
             starts.push(Address(address));
         }
     }
-}
-
-fn uleb128(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, tail) = rest.split_first()?;
-        *rest = tail;
-        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }

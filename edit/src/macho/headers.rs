@@ -24,7 +24,7 @@ pub(super) struct OffsetField {
 }
 
 /// The load commands, as far as an edit needs them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Commands {
     /// The place of the load command of the only segment.
     pub(super) segment: Range<usize>,
@@ -90,15 +90,7 @@ impl Commands {
         let header = MachHeader64::<LE>::parse(bytes, 0).map_err(|_| damaged(0, bytes.len().to_u64()))?;
         let len = header.sizeofcmds(LE);
         let start = size_of::<MachHeader64<LE>>().to_u64();
-        let mut commands = Self {
-            segment: 0..0,
-            num_sections: 0,
-            fileoff: 0,
-            vmaddr: 0,
-            vmsize: 0,
-            offsets: Vec::new(),
-            len,
-        };
+        let mut commands = Self { len, ..Self::default() };
         let list = header.load_commands(LE, bytes, 0).map_err(|_| damaged(start, len.into()))?;
         for command in list {
             let command = command.map_err(|_| damaged(start, len.into()))?;

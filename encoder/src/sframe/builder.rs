@@ -15,6 +15,7 @@ use crate::sframe::fast::memo::Memo;
 use crate::sframe::finish::Finish;
 use crate::sframe::options::Options;
 use crate::sframe::rows::gnu::Gnu;
+use crate::sframe::table::entries::Omitted;
 use crate::sframe::table::merge::merge;
 use crate::sframe::table::overlap::separate;
 use crate::sframe::table::section::Section;
@@ -127,7 +128,7 @@ impl<'a> Builder<'a> {
     /// function too. You need not call this for a function that [`push`](Self::push) has refused.
     #[cold]
     pub fn note_omitted(&mut self, function: Key, size: u64) {
-        self.draft.note_omitted(function, size);
+        self.draft.entries.omitted.push(Omitted { start: function.0, size });
     }
 
     /// Records that a function exists whose FDE or CIE cannot be read ([`cfi::Error`](crate::cfi::Error)). The
@@ -163,7 +164,7 @@ impl<'a> Builder<'a> {
     /// keys](Finish::with_placed_keys).
     pub fn finish_with(mut self, finish: Finish<'_>) -> Section<'a> {
         self.draft.entries.settle_on(finish.pool);
-        self.flush();
+        self.draft.flush();
         self.machines.memo = Memo::default();
         let Draft { abi, options, mut entries, .. } = self.draft;
         let placed = entries.have_addresses != Some(false);
@@ -188,12 +189,6 @@ impl<'a> Builder<'a> {
     /// [`Reason::is_undefined`](cfipack_format::Reason::is_undefined).
     pub fn undefined_cfi(&self) -> u64 {
         self.undefined_cfi
-    }
-
-    /// Finds or adds the blocks of the last functions, which are looked up together.
-    #[inline]
-    pub(crate) fn flush(&mut self) {
-        self.draft.flush();
     }
 
     #[inline]

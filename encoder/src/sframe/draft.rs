@@ -1,6 +1,5 @@
 //! The unfinished table of a builder.
 
-use cfipack_format::Key;
 use cfipack_format::sframe::Abi;
 
 use crate::Reason;
@@ -8,7 +7,7 @@ use crate::sframe::options::Options;
 use crate::sframe::rows::fres::Fres;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::by_key::ByKey;
-use crate::sframe::table::entries::{Entries, Omitted};
+use crate::sframe::table::entries::Entries;
 
 /// An unfinished table: its functions, and the rows of the next function.
 #[derive(Clone, Debug)]
@@ -41,11 +40,6 @@ impl Draft<'_> {
         let is_exact = fre_bytes.is_some() && blocks.index.is_none();
         let fre_bytes = fre_bytes.unwrap_or(distinct * TYPICAL_SIZE);
         blocks.reserve(index, if is_exact { functions } else { distinct }, fre_bytes);
-    }
-
-    /// Records a function that exists and is not in the table.
-    pub(super) fn note_omitted(&mut self, function: Key, size: u64) {
-        self.entries.omitted.push(Omitted { start: function.0, size });
     }
 
     /// Checks that a function can be added. `have_addresses` is true if the function has an address.

@@ -64,7 +64,7 @@ impl<'a> Builder<'a> {
         if has_memo {
             self.machines.memo.begin(section, self.draft.entries.list.capacity());
         }
-        self.flush();
+        self.draft.flush();
         loop {
             while has_memo
                 && let Some((fde, cie)) =
@@ -79,7 +79,7 @@ impl<'a> Builder<'a> {
                 }
             }
             let Some(function) = functions.next() else {
-                self.flush();
+                self.draft.flush();
                 return count;
             };
             count += 1;

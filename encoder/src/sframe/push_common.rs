@@ -29,7 +29,7 @@ impl Builder<'_> {
         code: &Code<'_>,
         size: u32,
     ) -> Option<(u64, Remembered)> {
-        self.flush();
+        self.draft.flush();
         let (end, attribute) = self.run_common(cie, code, size)?;
         let (fres, blocks) = (&self.draft.fres, &mut self.draft.entries.blocks);
         let (place, num_fres) = (fres.block(blocks.version()), fres.count());

@@ -5,7 +5,7 @@ use cfipack_format::widen::ToUsize;
 use cfipack_format::{Key, Row};
 
 use crate::sframe::builder::Builder;
-use crate::sframe::draft::Draft;
+use crate::sframe::options::Options;
 use crate::sframe::rows::fres::MAX_ROWS;
 use crate::sframe::table::encoded::{TableFunction, TableRows};
 use crate::{Reason, Unsupported};
@@ -100,14 +100,7 @@ impl Builder<'_> {
         is_placed: bool,
         parts: &[StubPart<'_>],
     ) -> Result<(), Unsupported> {
-        self.draft.push_stubs(key, is_placed, parts)
-    }
-}
-
-impl Draft<'_> {
-    /// Adds a section of stubs.
-    fn push_stubs(&mut self, key: Key, is_placed: bool, parts: &[StubPart<'_>]) -> Result<(), Unsupported> {
-        let before = self.mark();
+        let before = self.draft.mark();
         let size = parts.iter().fold(0, |size: u64, part| size.saturating_add(part.len()));
         let stubs = TableFunction { has_address: is_placed, ..TableFunction::new(key, 0) };
         let parts = parts.iter().filter(|part| !part.is_empty());
@@ -125,7 +118,7 @@ impl Draft<'_> {
         if let Err(Unsupported { reason, .. }) = added
             && reason != Reason::KeysMixed
         {
-            self.back_to(before);
+            self.draft.back_to(before);
             self.note_omitted(key, size);
         }
         added
@@ -143,8 +136,8 @@ impl Draft<'_> {
         if part.is_gap {
             return Ok(());
         }
-        let is_smallest = self.options.layout.is_smallest();
-        let repeats = part.count.is_some() && (!is_smallest || part.rows.len() > 1);
+        let Options { layout, .. } = self.draft.options;
+        let repeats = part.count.is_some() && (!layout.is_smallest() || part.rows.len() > 1);
         // The size after which rows repeat must fit a byte. With a single row, all pieces together need only an
         // entry.
         let (pieces, rep_size) = match u8::try_from(part.size) {
@@ -152,7 +145,7 @@ impl Draft<'_> {
             _ if part.rows.len() > 1 => (part.count(), 0),
             _ => (1, 0),
         };
-        let mut info = FdeInfo::empty().with_fre_type(self.options.layout.fre_type(all));
+        let mut info = FdeInfo::empty().with_fre_type(layout.fre_type(all));
         info.set(FdeInfo::PC_MASK, rep_size != 0);
         let size = part.len() as u32 / pieces;
         (0..pieces).try_for_each(|piece| {

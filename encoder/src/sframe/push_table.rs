@@ -32,7 +32,19 @@ impl<'a> Builder<'a> {
         function: &TableFunction,
         rows: impl Into<TableRows<'r, I>>,
     ) -> Result<Option<SharedRows>, Unsupported> {
-        self.draft.push_table(function, rows)
+        let draft = &mut self.draft;
+        draft.take(function).map_err(|reason| function.unsupported(0, reason))?;
+        draft.flush();
+        let shared = match rows.into() {
+            TableRows::Encoded(rows) => {
+                let block = draft.add_encoded(function, rows);
+                block.map_err(|reason| function.unsupported(0, reason))?
+            }
+            TableRows::Shared(rows) => rows,
+            TableRows::Rows(rows) => return draft.push_rows_of(function, rows),
+        };
+        draft.add_entry(function, shared);
+        Ok(Some(shared))
     }
 
     /// Adds a function as [`push_table`](Self::push_table) does, but without a copy: the section refers to
@@ -55,49 +67,18 @@ impl<'a> Builder<'a> {
         memory: &'a [u8],
         range: Range<usize>,
     ) -> Result<SharedRows, Unsupported> {
-        self.draft.push_lent(function, num_fres, memory, range)
+        let draft = &mut self.draft;
+        draft.take(function).map_err(|reason| function.unsupported(0, reason))?;
+        draft.flush();
+        let wide = WideAttribute::new(num_fres, function.info, function.rep_size);
+        let block = draft.entries.blocks.lend(memory, range, wide);
+        let rows = SharedRows { block: block.map_err(|reason| function.unsupported(0, reason))?, num_fres };
+        draft.add_entry(function, rows);
+        Ok(rows)
     }
 }
 
-impl<'a> Draft<'a> {
-    /// Adds a function with rows that exist already.
-    pub(super) fn push_table<'r, I: Iterator<Item = Row> + Clone>(
-        &mut self,
-        function: &TableFunction,
-        rows: impl Into<TableRows<'r, I>>,
-    ) -> Result<Option<SharedRows>, Unsupported> {
-        self.take(function).map_err(|reason| function.unsupported(0, reason))?;
-        self.flush();
-        let shared = match rows.into() {
-            TableRows::Encoded(rows) => {
-                let block = self.add_encoded(function, rows);
-                block.map_err(|reason| function.unsupported(0, reason))?
-            }
-            TableRows::Shared(rows) => rows,
-            TableRows::Rows(rows) => return self.push_rows_of(function, rows),
-        };
-        self.add_entry(function, shared);
-        Ok(Some(shared))
-    }
-
-    /// Adds a function with a block in the caller's memory.
-    #[inline]
-    fn push_lent(
-        &mut self,
-        function: &TableFunction,
-        num_fres: u32,
-        memory: &'a [u8],
-        range: Range<usize>,
-    ) -> Result<SharedRows, Unsupported> {
-        self.take(function).map_err(|reason| function.unsupported(0, reason))?;
-        self.flush();
-        let wide = WideAttribute::new(num_fres, function.info, function.rep_size);
-        let block = self.entries.blocks.lend(memory, range, wide);
-        let rows = SharedRows { block: block.map_err(|reason| function.unsupported(0, reason))?, num_fres };
-        self.add_entry(function, rows);
-        Ok(rows)
-    }
-
+impl Draft<'_> {
     /// Finds a block with these FREs, or adds it.
     fn add_encoded(&mut self, function: &TableFunction, rows: EncodedRows<'_>) -> Result<SharedRows, Reason> {
         let EncodedRows { fres, num_fres, info2 } = rows;

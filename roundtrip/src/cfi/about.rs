@@ -1,7 +1,10 @@
 //! The properties of a section that gimli's type for the section does not hold.
 
 use cfipack_format::cfi::Section;
-use gimli::{BaseAddresses, Vendor};
+use gimli::{BaseAddresses, Endianity, Vendor};
+
+use super::answer::Flags;
+use super::source::Fde;
 
 /// A CIE that gimli sees in another form.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,14 @@ impl About<'_> {
     pub(super) fn change_of(&self, cie: usize) -> Option<&Changed> {
         let found = self.changed.binary_search_by_key(&cie, |changed| changed.cie);
         found.ok().map(|index| &self.changed[index])
+    }
+
+    /// Returns the flags of all rows of an FDE.
+    #[inline]
+    pub(super) fn flags_of<E: Endianity>(&self, fde: &Fde<'_, E>) -> Flags {
+        let changed = self.change_of(fde.cie().offset());
+        let key_b = changed.is_some_and(|changed| changed.key_b);
+        Flags { signal: Some(fde.is_signal_trampoline()), key_b }
     }
 
     /// Returns the distance from a function's start to the instruction that signs its return address with a PC.

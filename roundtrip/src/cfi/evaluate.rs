@@ -75,9 +75,7 @@ trait Evaluate<'f> {
 
     fn handler(&mut self, function: &Function) -> gimli::Result<Handler>;
 
-    fn is_signal_frame(&mut self, function: &Function) -> bool;
-
-    fn has_key_b(&mut self, function: &Function) -> bool;
+    fn flags(&mut self, function: &Function) -> gimli::Result<Flags>;
 }
 
 /// A section as gimli reads it, with the CIEs that have been read.
@@ -220,13 +218,18 @@ impl<'f> Evaluator<'f> {
 
     /// Returns whether a function is a signal frame: no call enters it. Returns false if gimli cannot read its FDE.
     pub fn is_signal_frame(&mut self, function: &Function) -> bool {
-        self.sections.get_mut(function.section).is_some_and(|section| section.is_signal_frame(function))
+        self.flags(function).signal == Some(true)
     }
 
     /// Returns whether signed return addresses of a function are signed with key B of AArch64. Returns false if gimli cannot
     /// read its FDE.
     pub fn has_key_b(&mut self, function: &Function) -> bool {
-        self.sections.get_mut(function.section).is_some_and(|section| section.has_key_b(function))
+        self.flags(function).key_b
+    }
+
+    fn flags(&mut self, function: &Function) -> Flags {
+        let flags = self.sections.get_mut(function.section).map(|section| section.flags(function));
+        flags.and_then(Result::ok).unwrap_or_default()
     }
 }
 
@@ -288,13 +291,9 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<
         Ok(Handler { personality, lsda })
     }
 
-    fn is_signal_frame(&mut self, function: &Function) -> bool {
-        self.fde(function).is_ok_and(|(fde, _)| fde.is_signal_trampoline())
-    }
-
-    fn has_key_b(&mut self, function: &Function) -> bool {
-        let Ok(cie) = self.fde(function).map(|(fde, _)| fde.cie().offset()) else { return false };
-        self.about.change_of(cie).is_some_and(|changed| changed.key_b)
+    fn flags(&mut self, function: &Function) -> gimli::Result<Flags> {
+        let (fde, _) = self.fde(function)?;
+        Ok(self.about.flags_of(&fde))
     }
 }
 
@@ -329,10 +328,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         if length > longest {
             return Err(Unevaluated::LongCie { length, longest });
         }
-        let flags = Flags {
-            signal: Some(fde.is_signal_trampoline()),
-            key_b: about.change_of(fde.cie().offset()).is_some_and(|changed| changed.key_b),
-        };
+        let flags = about.flags_of(&fde);
         let (arch, bases) = (about.section.arch, &about.bases);
         let signing = about.signing_of(fde.offset());
         let translate = Translate { section, cie: fde.cie(), arch, first: function.start, signing };

@@ -17,7 +17,7 @@ use std::error::Error;
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
-use cfipack_decoder::walk::{Cache, CacheEntry};
+use cfipack_decoder::walk::{Cache, CacheEntry, FoundBy};
 use cfipack_tests::profile::compare::{Comparison, Walks};
 use cfipack_tests::profile::file::{File, Image};
 use cfipack_tests::profile::folded::Folded;
@@ -98,7 +98,7 @@ fn fold(task: Task, recording: &Recording, spaces: &[Space<'_, '_>]) -> Result<E
         }
         folded.add(sample, space, &frames, &end);
         found += frames.len();
-        guessed += frames.iter().filter(|frame| frame.is_guess).count();
+        guessed += frames.iter().filter(|frame| frame.found_by == FoundBy::FramePointer).count();
         *ends.entry(end).or_default() += 1;
     }
     let mut out = BufWriter::new(io::stdout().lock());

@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use cfipack_format::Arch;
+use cfipack_decoder::walk::{FoundBy, StackFrame};
+use cfipack_format::{Address, Arch};
 use cfipack_testkit::by_cfi::{Stop, Values};
 use gimli::{
     BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, LittleEndian, ParsedEhFrameHdr,
@@ -10,7 +11,7 @@ use gimli::{
 };
 
 use super::recording::{SP, Sample};
-use super::walk::{End, Frame, Space, Step, walk};
+use super::walk::{End, Space, Step, walk};
 
 type Slice<'f> = EndianSlice<'f, LittleEndian>;
 
@@ -106,7 +107,12 @@ impl<'f> Cfi<'f> {
             callers[SP] = Some(cfa);
         }
         let sp = callers[SP].ok_or(End::Broken)?;
-        let frame = Frame { pc, sp, is_exact: fde.is_signal_trampoline(), is_guess: false };
+        let frame = StackFrame {
+            pc: Address(pc),
+            sp,
+            is_exact: fde.is_signal_trampoline(),
+            found_by: FoundBy::Table,
+        };
         Ok(Step { frame, registers: callers })
     }
 }
@@ -116,9 +122,9 @@ pub fn walk_by_cfi(
     sample: &Sample,
     space: &Space<'_, '_>,
     context: &mut UnwindContext<usize>,
-    frames: &mut Vec<Frame>,
+    frames: &mut Vec<StackFrame>,
 ) -> End {
-    walk(sample, space, innermost(sample), frames, |image, address, _, registers| {
+    walk(sample, space, innermost(sample), frames, |image, address, registers| {
         let cfi = image.cfi.as_ref().ok_or(End::NoRow)?;
         cfi.step(address, registers, context, sample)
     })

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use cfipack_decoder::walk::StackFrame;
 use framehop::x86_64::CacheX86_64;
 use gimli::UnwindContext;
 
@@ -10,7 +11,7 @@ use super::cfi::walk_by_cfi;
 use super::hop::{Unwinder, walk_by_framehop};
 use super::recording::Sample;
 use super::table::walk_by_table;
-use super::walk::{End, Frame, Space};
+use super::walk::{End, Space};
 
 /// How many differences are kept as text.
 const SHOWN: usize = 20;
@@ -51,8 +52,8 @@ pub struct Place {
 
 /// The memory that the walks use.
 pub struct Walks {
-    by_table: Vec<Frame>,
-    by_cfi: Vec<Frame>,
+    by_table: Vec<StackFrame>,
+    by_cfi: Vec<StackFrame>,
     pcs: Vec<u64>,
     context: UnwindContext<usize>,
     cache: CacheX86_64,
@@ -79,7 +80,7 @@ impl Comparison {
         let cfi_end = walk_by_cfi(sample, space, context, by_cfi);
         walk_by_framehop(sample, unwinder, cache, pcs);
         self.samples += 1;
-        self.by_framehop += usize::from(by_cfi.iter().map(|frame| &frame.pc).eq(pcs.iter()));
+        self.by_framehop += usize::from(by_cfi.iter().map(|frame| &frame.pc.0).eq(pcs.iter()));
 
         let shared = by_table.iter().zip(by_cfi.iter()).take_while(|(a, b)| a == b).count();
         self.frames += shared;
@@ -103,7 +104,7 @@ impl Comparison {
 
 impl Place {
     /// Returns the function of a frame, by the CFI.
-    fn of_frame(frame: &Frame, space: &Space<'_, '_>) -> Option<Self> {
+    fn of_frame(frame: &StackFrame, space: &Space<'_, '_>) -> Option<Self> {
         let (image, address) = space.find(frame.lookup_address())?;
         let start = image.cfi.as_ref()?.function_at(address)?;
         Some(Self { path: image.path.to_string(), start, name: image.name_at(address) })

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
+use cfipack_decoder::walk::{FoundBy, StackFrame};
+use cfipack_format::Address;
+
 use super::recording::Sample;
-use super::walk::{End, Frame, Space};
+use super::walk::{End, Space};
 
 /// Equal stacks, counted.
 #[derive(Default)]
@@ -17,7 +20,7 @@ pub struct Folded {
 impl Folded {
     /// Adds the stack of a sample. If it does not reach the outermost frame, the line starts with the reason in
     /// brackets. A frame that was found by a frame pointer ends with `_[fp]`.
-    pub fn add(&mut self, sample: &Sample, space: &Space<'_, '_>, frames: &[Frame], end: &End) {
+    pub fn add(&mut self, sample: &Sample, space: &Space<'_, '_>, frames: &[StackFrame], end: &End) {
         let mut line = escaped(&sample.command);
         if *end != End::Outermost {
             line += &format!(";[{end}]");
@@ -25,7 +28,7 @@ impl Folded {
         for frame in frames.iter().rev() {
             line.push(';');
             line += self.name_at(space, frame.lookup_address());
-            if frame.is_guess {
+            if frame.found_by == FoundBy::FramePointer {
                 line += "_[fp]";
             }
         }
@@ -40,7 +43,7 @@ impl Folded {
         self.stacks.iter().try_for_each(|(stack, count)| writeln!(out, "{stack} {count}"))
     }
 
-    fn name_at(&mut self, space: &Space<'_, '_>, address: u64) -> &str {
+    fn name_at(&mut self, space: &Space<'_, '_>, address: Address) -> &str {
         let Some((image, address)) = space.find(address) else { return "[no file]" };
         let name = self.names.entry((image.path.as_ptr(), address));
         name.or_insert_with(|| escaped(&image.name_at(address)))

@@ -27,23 +27,10 @@ struct Placed<'i, 'f> {
     image: &'i Image<'f>,
 }
 
-/// A frame on the stack.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Frame {
-    /// The next instruction in the innermost frame, the return address in others.
-    pub pc: u64,
-    /// The stack pointer.
-    pub sp: u64,
-    /// True if the instruction at `pc` has not run yet. False if it follows a call.
-    pub is_exact: bool,
-    /// Whether a frame pointer led to this frame, which is a guess.
-    pub is_guess: bool,
-}
-
 /// A frame's caller, and the registers that the next step needs.
 pub struct Step<R> {
     /// The caller.
-    pub frame: Frame,
+    pub frame: StackFrame,
     /// Its registers.
     pub registers: R,
 }
@@ -98,7 +85,7 @@ impl<'i, 'f> Space<'i, 'f> {
 
     /// Returns the image of the code at an address, and the address in the file.
     #[inline]
-    pub fn find(&self, address: u64) -> Option<(&'i Image<'f>, u64)> {
+    pub fn find(&self, Address(address): Address) -> Option<(&'i Image<'f>, u64)> {
         let after = self.mappings.partition_point(|mapping| mapping.start <= address);
         let mapping = self.mappings.get(after.checked_sub(1)?)?;
         (address < mapping.end).then(|| (mapping.image, address.wrapping_sub(mapping.bias)))
@@ -110,19 +97,6 @@ impl<'i, 'f> Space<'i, 'f> {
     }
 }
 
-impl Frame {
-    /// Returns the innermost frame of a sample.
-    pub fn innermost(sample: &Sample) -> Self {
-        Self { pc: sample.pc, sp: sample.registers[SP], is_exact: true, is_guess: false }
-    }
-
-    /// Returns the address to look up. A return address may belong to the next function, so the byte before it is used.
-    #[inline]
-    pub fn lookup_address(&self) -> u64 {
-        if self.is_exact { self.pc } else { self.pc.wrapping_sub(1) }
-    }
-}
-
 /// Walks a sample's stack. The first step gets `registers`. `step` finds the caller of a frame at an address of a file.
 /// The frames go to `frames`, innermost first.
 #[inline]
@@ -130,49 +104,35 @@ pub fn walk<'i, 'f, R>(
     sample: &Sample,
     space: &Space<'i, 'f>,
     mut registers: R,
-    frames: &mut Vec<Frame>,
-    mut step: impl FnMut(&'i Image<'f>, u64, &Frame, &R) -> Result<Step<R>, End>,
+    frames: &mut Vec<StackFrame>,
+    mut step: impl FnMut(&'i Image<'f>, u64, &R) -> Result<Step<R>, End>,
 ) -> End {
-    let mut frame = Frame::innermost(sample);
+    let (pc, sp, found_by) = (Address(sample.pc), sample.registers[SP], FoundBy::Registers);
+    let mut frame = StackFrame { pc, sp, is_exact: true, found_by };
     frames.clear();
     while frames.len() < DEPTH {
         frames.push(frame);
-        if space.modules.is_start(&frame.of_walk()) {
+        if space.modules.is_start(&frame) {
             return End::Outermost;
         }
         let Some((image, address)) = space.find(frame.lookup_address()) else { return End::NoFile };
-        let caller = match step(image, address, &frame, &registers) {
+        let caller = match step(image, address, &registers) {
             Ok(caller) => caller,
             Err(end) => return end,
         };
-        if caller.frame.pc == 0 {
+        if caller.frame.pc == Address(0) {
             return End::Outermost;
         }
         // Stacks grow downwards. A table that leads back would never end.
         if caller.frame.sp <= frame.sp {
             return End::Broken;
         }
-        if !space.modules.is_code(Address(caller.frame.lookup_address())) {
+        if !space.modules.is_code(caller.frame.lookup_address()) {
             return End::NoFile;
         }
         (frame, registers) = (caller.frame, caller.registers);
     }
     End::Broken
-}
-
-impl Frame {
-    fn of_walk(self) -> StackFrame {
-        let found_by = if self.is_guess { FoundBy::FramePointer } else { FoundBy::Table };
-        StackFrame { pc: Address(self.pc), sp: self.sp, is_exact: self.is_exact, found_by }
-    }
-}
-
-impl From<StackFrame> for Frame {
-    #[inline]
-    fn from(frame: StackFrame) -> Self {
-        let is_guess = frame.found_by == FoundBy::FramePointer;
-        Self { pc: frame.pc.0, sp: frame.sp, is_exact: frame.is_exact, is_guess }
-    }
 }
 
 impl From<walk::End> for End {

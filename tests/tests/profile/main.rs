@@ -10,6 +10,7 @@ mod written;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use cfipack_decoder::walk::StackFrame;
 use cfipack_encoder::sframe::Options;
 use cfipack_testkit::needs;
 use cfipack_tests::convert::{build, cfi_of};
@@ -17,7 +18,7 @@ use cfipack_tests::profile::compare::{Comparison, Walks};
 use cfipack_tests::profile::file::File;
 use cfipack_tests::profile::folded::Folded;
 use cfipack_tests::profile::recording::Recording;
-use cfipack_tests::profile::walk::{End, Frame, Space};
+use cfipack_tests::profile::walk::{End, Space};
 use cfipack_tests::profile::{hop, table};
 use cfipack_tests::recorded::{Workload, workloads};
 
@@ -64,7 +65,7 @@ fn check(workload: &Workload, scratch: &Path, recording: &Recording) {
         comparison.add(sample, space, &unwinders[sample.space], &mut walks);
         let end = table::walk_by_table(sample, space, &mut frames);
         folded.add(sample, space, &frames, &end);
-        let is_vdso = |frame: &Frame| {
+        let is_vdso = |frame: &StackFrame| {
             space.find(frame.lookup_address()).is_some_and(|(image, _)| image.path == "[vdso]")
         };
         in_kernel += usize::from(sample.in_kernel && end == End::Outermost);

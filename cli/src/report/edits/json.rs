@@ -69,8 +69,19 @@ pub fn print<R: Serialize>(
     let (object, members) = match &file.parts[..] {
         [Part { member: None, report, .. }] => (Some(report), None),
         [] => (None, None),
-        parts => (None, Some(parts.iter().map(member_json).collect())),
+        parts => {
+            let members = parts.iter().map(|Part { member, report, .. }| MemberJson {
+                member: member.as_deref().unwrap_or_default(),
+                object: report,
+            });
+            (None, Some(members.collect()))
+        }
     };
+    let missed = file.missed.iter().map(|MissedMember { member, skip, .. }| MissedJson {
+        member,
+        reason: skip.name(),
+        words: skip.to_string(),
+    });
     output::print_json(&FileJson {
         schema: format!("cfipack/{verb}/1"),
         file: FileName::of_path(&file.name),
@@ -82,20 +93,11 @@ pub fn print<R: Serialize>(
         reason,
         object,
         members,
-        missed: file.missed.iter().map(missed_json).collect(),
+        missed: missed.collect(),
         old_bytes: file.bytes.map(|(old, _)| old),
         new_bytes: file.bytes.map(|(_, new)| new),
         links: file.others.iter().map(|path| FileName::of_path(path)).collect(),
         changes: &file.changes,
         warnings: &file.warnings,
     })
-}
-
-fn member_json<R>(part: &Part<R>) -> MemberJson<'_, R> {
-    MemberJson { member: part.member.as_deref().unwrap_or_default(), object: &part.report }
-}
-
-fn missed_json(missed: &MissedMember) -> MissedJson<'_> {
-    let MissedMember { member, skip, .. } = missed;
-    MissedJson { member, reason: skip.name(), words: skip.to_string() }
 }

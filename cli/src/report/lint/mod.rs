@@ -58,7 +58,7 @@ pub struct LintReport {
 }
 
 /// A place where the CFI contradicts the code, or where its records are wrong.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LintFinding {
     /// The address of the instruction, or in an object the section and the offset in it.
@@ -140,16 +140,12 @@ impl LintFinding {
             symbol: places.symbol(pc),
             function: places.location(start),
             kind,
-            instruction: None,
-            row: None,
-            record: None,
             words,
             wrong_start: places.location(wrong.start),
             wrong_end: places.location(wrong.end),
-            source: None,
-            fingerprint: String::new(),
             address: pc,
             name: places.symbol_at(start),
+            ..Self::default()
         }
     }
 
@@ -171,7 +167,6 @@ impl LintFinding {
         self.kind
     }
 
-    /// Returns the address.
     pub fn address(&self) -> Address {
         self.address
     }

@@ -22,7 +22,6 @@ const ARM64_32_STAYS: &str = ". Objects for arm64_32 stay as they are, because l
 pub struct Edited<'a> {
     /// The bytes.
     pub rewrite: Rewrite<'a>,
-    /// The objects of the file.
     pub objects: Objects,
     /// Names of the slices that have no object to change, and stay as they are.
     pub other_slices: Vec<String>,

@@ -16,9 +16,7 @@ use crate::report::reasons;
 /// A summary of the changes of a file.
 #[derive(Debug)]
 pub struct Summary<'s, 'a> {
-    /// The name.
     pub name: FileName,
-    /// The edited file.
     pub edited: &'s Edited<'a>,
     /// The verdict on the new rows.
     pub judgement: &'s Judgement,

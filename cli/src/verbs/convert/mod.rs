@@ -149,7 +149,12 @@ fn summary<'s, 'a>(
     if !arguments.synthesize && !input::describe_functions(&sections) {
         return Ok(None);
     }
-    Summary::new(object, file, &sections, arguments, table).map(Some)
+    let summary = Summary::new(object, file, &sections, arguments, table)?;
+    let has_unproven_rows = summary.report.as_ref().is_some_and(Report::has_unproven_rows);
+    match table.judged_only().filter(|_| has_unproven_rows) {
+        Some(table) => Summary::new(object, file, &sections, arguments, &table).map(Some),
+        None => Ok(Some(summary)),
+    }
 }
 
 /// Refuses an input that is no file and could be a misspelt verb.
@@ -191,21 +196,6 @@ struct Summary<'s, 'a> {
 
 impl<'s, 'a> Summary<'s, 'a> {
     fn new(
-        object: &'s Object<'a>,
-        file: &'s File<'a>,
-        sections: &[CallFrameSection<'a>],
-        arguments: &Arguments,
-        options: &TableOptions,
-    ) -> anyhow::Result<Self> {
-        let summary = Self::of_conversion(object, file, sections, arguments, options)?;
-        let has_unproven_rows = summary.report.as_ref().is_some_and(Report::has_unproven_rows);
-        match options.judged_only() {
-            Some(options) if has_unproven_rows => Self::new(object, file, sections, arguments, &options),
-            _ => Ok(summary),
-        }
-    }
-
-    fn of_conversion(
         object: &'s Object<'a>,
         file: &'s File<'a>,
         sections: &[CallFrameSection<'a>],

@@ -106,7 +106,10 @@ impl fmt::Display for Answer {
         write!(f, "entry {start}..{end}, encoding {encoding}: ")?;
         match self.meaning {
             Meaning::Nothing => f.write_str("no unwind information")?,
-            Meaning::Dwarf => f.write_str(&fde_text(encoding))?,
+            Meaning::Dwarf => match encoding.dwarf_offset() {
+                0 => f.write_str("its FDE in __eh_frame, at an unknown offset")?,
+                offset => write!(f, "its FDE in __eh_frame, at or after offset {offset:#x}")?,
+            },
             meaning => write!(f, "{}", MeaningWords(self.arch, meaning))?,
         }
         match (personality, self.is_image) {
@@ -115,13 +118,6 @@ impl fmt::Display for Answer {
             (number, false) => write!(f, ", personality number {number}")?,
         }
         lsda.map_or(Ok(()), |lsda| write!(f, ", LSDA at {lsda}"))
-    }
-}
-
-fn fde_text(encoding: Encoding) -> String {
-    match encoding.dwarf_offset() {
-        0 => "its FDE in __eh_frame, at an unknown offset".to_owned(),
-        offset => format!("its FDE in __eh_frame, at or after offset {offset:#x}"),
     }
 }
 

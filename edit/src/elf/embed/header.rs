@@ -100,22 +100,7 @@ impl Segment {
     }
 
     pub fn name(&self) -> String {
-        let name = match elf::ProgramType(self.kind) {
-            elf::PT_NULL => "PT_NULL",
-            elf::PT_LOAD => "PT_LOAD",
-            elf::PT_DYNAMIC => "PT_DYNAMIC",
-            elf::PT_INTERP => "PT_INTERP",
-            elf::PT_NOTE => "PT_NOTE",
-            elf::PT_PHDR => "PT_PHDR",
-            elf::PT_TLS => "PT_TLS",
-            elf::PT_GNU_EH_FRAME => "PT_GNU_EH_FRAME",
-            elf::PT_GNU_STACK => "PT_GNU_STACK",
-            elf::PT_GNU_RELRO => "PT_GNU_RELRO",
-            elf::PT_GNU_PROPERTY => "PT_GNU_PROPERTY",
-            elf::PT_GNU_SFRAME => "PT_GNU_SFRAME",
-            other => return format!("type {:#x}", other.0),
-        };
-        name.to_owned()
+        elf::ProgramType(self.kind).name().map_or_else(|| format!("type {:#x}", self.kind), str::to_owned)
     }
 }
 

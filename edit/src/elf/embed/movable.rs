@@ -1,6 +1,8 @@
 //! Decides which sections may move. Everything that refers to a section must be known before it may move.
 
 use cfipack_format::widen::ToUsize;
+use object::elf::FileHeader64;
+use object::read::elf::NoteIterator;
 use object::{SectionIndex, elf};
 
 use super::header::{Header, Segment};
@@ -96,21 +98,9 @@ fn notes<'a>(source: &Source<'a>, section: &Header) -> Option<Vec<(&'a [u8], u32
     if section.size > MAX_NOTES {
         return None;
     }
+    let endian = source.headers.endian;
     let align = if section.align == 8 { 8 } else { 4 };
-    let mut rest = source.bytes(section.range());
-    let mut notes = Vec::new();
-    while !rest.is_empty() {
-        let word = |at: usize| Some(source.endian.u32(*rest.get(at..)?.first_chunk()?));
-        let (name_len, len, kind) = (word(0)?.to_usize(), word(4)?.to_usize(), word(8)?);
-        let owner = rest.get(12..12usize.checked_add(name_len)?)?;
-        // Go includes padding in the length of its name.
-        let len_of_owner = owner.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-        notes.push((&owner[..len_of_owner], kind));
-        let start = (12 + name_len).next_multiple_of(align);
-        let end = start.checked_add(len)?;
-        // The last note may lack its padding.
-        rest.get(start..end)?;
-        rest = rest.get(end.checked_next_multiple_of(align)?..).unwrap_or_default();
-    }
-    Some(notes)
+    let notes = NoteIterator::<FileHeader64<_>>::new(endian, align, source.bytes(section.range())).ok()?;
+    // Go includes padding in the length of its name: `name` is without it.
+    notes.map(|note| note.ok().map(|note| (note.name(), note.n_type(endian).0))).collect()
 }

@@ -2,21 +2,18 @@
 
 use core::ops::Range;
 
+use cfipack_container::raw::elf::Headers;
 use cfipack_format::widen::{ToU64, ToUsize};
-use object::elf;
+use object::elf::{self, SymbolSection};
+use object::pod::bytes_of;
 
 use super::header::{Header, Segment};
 use super::plan::Plan;
-use super::source::{EHSIZE, Source};
+use super::source::Source;
 use crate::rewrite::{Patch, Rewrite};
 
-/// Offsets of fields of the ELF header.
-const E_SHOFF: usize = 0x28;
-const E_PHNUM: usize = 0x38;
-const E_SHNUM: usize = 0x3c;
-const E_SHSTRNDX: usize = 0x3e;
-/// With this number of program headers, the first section header has the real number (`PN_XNUM`).
-const PN_XNUM: u64 = 0xffff;
+/// With this number of program headers, the first section header has the real number.
+const PN_XNUM: u64 = elf::PN_XNUM as u64;
 
 /// Returns the new file, with the table if the plan has a place for it.
 pub(super) fn write<'a>(source: &Source<'a>, mut plan: Plan, table: Option<Vec<u8>>) -> Rewrite<'a> {
@@ -109,15 +106,14 @@ impl<'a> Writer<'_, 'a> {
         let reserved = u64::from(elf::SHN_LORESERVE);
         let Some(first) = self.plan.sections.first_mut() else { return };
         // A number that the old file had there, and that now fits into the ELF header, is cleared.
-        let header = self.source.bytes(0..EHSIZE);
-        let was = |field: usize, value: u16| header[field..field + 2] == self.source.endian.put_u16(value);
-        if segments >= PN_XNUM || was(E_PHNUM, PN_XNUM as u16) {
+        let Headers { file, endian, .. } = self.source.headers;
+        if segments >= PN_XNUM || file.e_phnum.get(endian) == elf::PN_XNUM {
             first.info = if segments >= PN_XNUM { segments as u32 } else { 0 };
         }
-        if sections >= reserved || was(E_SHNUM, 0) {
+        if sections >= reserved || file.e_shnum.get(endian) == 0 {
             first.size = if sections >= reserved { sections } else { 0 };
         }
-        if names >= reserved || was(E_SHSTRNDX, elf::SHN_XINDEX.0) {
+        if names >= reserved || file.e_shstrndx.get(endian) == elf::SHN_XINDEX {
             first.link = if names >= reserved { names as u32 } else { 0 };
         }
     }
@@ -130,18 +126,17 @@ impl<'a> Writer<'_, 'a> {
     }
 
     fn elf_header(&mut self) {
-        let endian = self.source.endian;
+        let endian = self.source.headers.endian;
         let reserved = u64::from(elf::SHN_LORESERVE);
         let sections = self.plan.sections.len().to_u64();
         let (segments, names) = (self.plan.segments.len().to_u64(), self.plan.names.to_u64());
-        let mut header = self.source.bytes(0..EHSIZE).to_vec();
-        let mut put =
-            |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
-        put(E_SHOFF, &endian.put_u64(self.plan.shoff));
-        put(E_PHNUM, &endian.put_u16(number_or(segments, PN_XNUM, PN_XNUM as u16)));
-        put(E_SHNUM, &endian.put_u16(number_or(sections, reserved, 0)));
-        put(E_SHSTRNDX, &endian.put_u16(number_or(names, reserved, elf::SHN_XINDEX.0)));
-        self.replace(0, "ELF header".into(), header);
+        let names = SymbolSection(number_or(names, reserved, elf::SHN_XINDEX.0));
+        let mut header = *self.source.headers.file;
+        header.e_shoff.set(endian, self.plan.shoff);
+        header.e_phnum.set(endian, number_or(segments, PN_XNUM, elf::PN_XNUM));
+        header.e_shnum.set(endian, number_or(sections, reserved, 0));
+        header.e_shstrndx.set(endian, names);
+        self.replace(0, "ELF header".into(), bytes_of(&header).to_vec());
     }
 
     fn program_headers(&mut self) {

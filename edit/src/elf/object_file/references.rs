@@ -3,7 +3,7 @@
 use cfipack_container::{Error, SectionName};
 use cfipack_format::widen::ToU64;
 use object::elf::{self, Rel64, Rela64, SectionType};
-use object::{Endian as _, Endianness};
+use object::{Bytes, Endian as _, Endianness};
 
 use super::renumbering::Renumbering;
 use crate::embed_error::EmbedError;
@@ -77,11 +77,11 @@ impl Referrer<'_> {
     /// Renumbers the symbols that must not be folded. Removed symbols leave the list.
     fn address_significant(&self, symbols: &Renumbering) -> Result<Vec<u8>, EmbedError> {
         let mut new = Vec::with_capacity(self.bytes.len());
-        let mut rest = self.bytes;
-        while !rest.is_empty() {
-            let at = self.bytes.len() - rest.len();
-            let damaged = self.damaged(at, rest[0].into());
-            let old = u32::try_from(uleb128(&mut rest).ok_or(damaged)?).map_err(|_| damaged)?;
+        let mut rest = Bytes(self.bytes);
+        while let Some(first) = rest.0.first() {
+            let damaged = self.damaged(self.bytes.len() - rest.len(), u64::from(*first));
+            let old = rest.read_uleb128().map_err(|()| damaged)?;
+            let old = u32::try_from(old).map_err(|_| damaged)?;
             if let Some(symbol) = symbols.number(old) {
                 put_uleb128(&mut new, symbol);
             }
@@ -113,19 +113,6 @@ impl Referrer<'_> {
         let offset = self.offset + at.to_u64();
         EmbedError::File(Error::Table { what: "list of symbols", offset, value })
     }
-}
-
-fn uleb128(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..63).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 fn put_uleb128(bytes: &mut Vec<u8>, mut value: u32) {

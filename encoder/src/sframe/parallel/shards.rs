@@ -145,7 +145,7 @@ mod tests {
             }
             let blocks = pushed.draft.entries.blocks.len();
             assert_eq!(blocks, if options.share { 2 } else { 18 });
-            absorbed.flush();
+            absorbed.draft.flush();
             assert_eq!(absorbed.draft.entries.blocks.len(), blocks);
             let [pushed, absorbed] =
                 [pushed, absorbed].map(|it| it.finish().into_bytes(Address(0), Key::address));
@@ -179,7 +179,7 @@ mod tests {
             let [mut shared, apart] = [true, false].map(|share| filled(&bytes, Options { share, ..options }));
             let len = shared.draft.entries.blocks.len_in_bytes();
             shared.absorb(apart, &Serial).unwrap();
-            shared.flush();
+            shared.draft.flush();
             assert_eq!(
                 (shared.draft.entries.list.len(), shared.draft.entries.blocks.len_in_bytes()),
                 (6, len)

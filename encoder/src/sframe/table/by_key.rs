@@ -50,7 +50,7 @@ impl Builder<'_> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn section_of(&mut self, function: Key) -> Option<Section<'static>> {
-        self.flush();
+        self.draft.flush();
         let entries = &self.draft.entries;
         let found = self.draft.by_key.find(entries, function.0);
         let options = Options { merge_functions: 0, few: true, ..self.draft.options };

@@ -111,26 +111,23 @@ const LONGEST_PENDING: usize = 1 << 12;
 impl<'a> Entries<'a> {
     /// Creates an empty index over `blocks`.
     pub(crate) fn new(blocks: Blocks<'a>) -> Self {
-        let (list, omitted, pending) = (Vec::new(), Vec::new(), Vec::new());
-        let (continued, parts, merged) = (Vec::new(), Vec::new(), Vec::new());
-        let (num_fres, pending_from, pending_len, unread) = (0, 0, 0, false);
         Self {
-            list,
+            list: Vec::new(),
             blocks,
-            num_fres,
-            omitted,
+            num_fres: 0,
+            omitted: Vec::new(),
             refused: Vec::new(),
-            continued,
-            parts,
-            merged,
-            unread,
+            continued: Vec::new(),
+            parts: Vec::new(),
+            merged: Vec::new(),
+            unread: false,
             have_addresses: None,
             waiting: Vec::new(),
             waiting_size: (0, 0),
             is_at_rest: false,
-            pending,
-            pending_from,
-            pending_len,
+            pending: Vec::new(),
+            pending_from: 0,
+            pending_len: 0,
         }
     }
 

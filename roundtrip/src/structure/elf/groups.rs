@@ -1,7 +1,7 @@
 //! Compares sections that list sections or symbols by index.
 
-use cfipack_format::widen::ToUsize;
-use object::elf;
+use cfipack_format::widen::{ToU64, ToUsize};
+use object::{Bytes, elf};
 
 use super::Check;
 use super::error::StructureError;
@@ -35,18 +35,16 @@ pub(super) fn check_group(check: &Check<'_>, pair: Pair) -> Result<(), Structure
 
 /// Compares `.llvm_addrsig`: numbers of symbols in ULEB128.
 pub(super) fn check_addrsig(check: &Check<'_>, pair: Pair, map: &SymbolMap) -> Result<(), StructureError> {
-    let mut from = Numbers(check.old.contents(pair.old));
-    let mut to = Numbers(check.new.contents(pair.new));
+    let [mut from, mut to] = [check.old.contents(pair.old), check.new.contents(pair.new)].map(Bytes);
     let mut index = 0;
-    loop {
-        let symbol = from.next();
-        let expected = symbol.map(|symbol| map.new_of(symbol.to_usize()).unwrap_or(usize::MAX) as u64);
-        same(pair, index, "symbol", expected, to.next())?;
-        if symbol.is_none() {
-            return Ok(());
-        }
+    while !from.is_empty() {
+        let Ok(symbol) = from.read_uleb128() else { return check.same_bytes(pair) };
+        let expected = map.new_of(symbol.to_usize()).unwrap_or(usize::MAX).to_u64();
+        same(pair, index, "symbol", Some(expected), to.read_uleb128().ok())?;
         index += 1;
     }
+    let more = (!to.is_empty()).then(|| to.read_uleb128().unwrap_or(0));
+    same(pair, index, "symbol", None, more)
 }
 
 fn same(
@@ -61,25 +59,4 @@ fn same(
     }
     let (old, new) = (old.unwrap_or(u64::MAX), new.unwrap_or(u64::MAX));
     Err(StructureError::Item { section: pair.new, index, field, old, new })
-}
-
-/// Numbers in ULEB128.
-struct Numbers<'a>(&'a [u8]);
-
-impl Iterator for Numbers<'_> {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        let mut value = 0;
-        let mut shift = 0_u32;
-        loop {
-            let (&byte, rest) = self.0.split_first()?;
-            self.0 = rest;
-            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            shift = shift.saturating_add(7);
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-    }
 }

@@ -58,6 +58,21 @@ impl Section {
     pub(super) fn has_relocations(&self) -> bool {
         self.kind == elf::SHT_RELA.0 || self.kind == elf::SHT_REL.0
     }
+
+    pub(super) fn read(section: &elf::SectionHeader64<Endianness>, endian: Endianness) -> Self {
+        Self {
+            name: section.sh_name.get(endian),
+            kind: section.sh_type.get(endian).0,
+            flags: section.sh_flags.get(endian).0,
+            addr: section.sh_addr.get(endian),
+            offset: section.sh_offset.get(endian),
+            size: section.sh_size.get(endian),
+            link: section.sh_link.get(endian),
+            info: section.sh_info.get(endian),
+            align: section.sh_addralign.get(endian),
+            entsize: section.sh_entsize.get(endian),
+        }
+    }
 }
 
 impl Segment {
@@ -71,23 +86,6 @@ impl Segment {
             filesz: segment.p_filesz.get(endian),
             memsz: segment.p_memsz.get(endian),
             align: segment.p_align.get(endian),
-        }
-    }
-}
-
-impl Section {
-    pub(super) fn read(section: &elf::SectionHeader64<Endianness>, endian: Endianness) -> Self {
-        Self {
-            name: section.sh_name.get(endian),
-            kind: section.sh_type.get(endian).0,
-            flags: section.sh_flags.get(endian).0,
-            addr: section.sh_addr.get(endian),
-            offset: section.sh_offset.get(endian),
-            size: section.sh_size.get(endian),
-            link: section.sh_link.get(endian),
-            info: section.sh_info.get(endian),
-            align: section.sh_addralign.get(endian),
-            entsize: section.sh_entsize.get(endian),
         }
     }
 }
