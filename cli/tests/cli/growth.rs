@@ -93,12 +93,12 @@ fn sections_of_code_cost_in_proportion() {
 const LONG: [(&str, fn(usize) -> Vec<u8>); 6] = [
     ("padding before wrong rows", |n| {
         // mov rcx, rbx; xor ebx, ebx; mov rbx, rcx: for an instruction, the row of rbx is wrong.
-        let lost = [0x48, 0x89, 0xd9, 0x31, 0xdb, 0x48, 0x89, 0xcb];
-        [&CALL[..], &[0x90].repeat(64 * n), &lost.repeat(n)].concat()
+        let lost = [0x48_u8, 0x89, 0xd9, 0x31, 0xdb, 0x48, 0x89, 0xcb];
+        [&CALL[..], &[0x90_u8].repeat(64 * n), &lost.repeat(n)].concat()
     }),
     ("traps after calls", |n| [&CALL[..], &[0xcc; 59]].concat().repeat(n)),
     // syscall; mov [rdi], eax
-    ("system calls", |n| [&[0x0f, 0x05][..], &[0x89, 0x07].repeat(31)].concat().repeat(n)),
+    ("system calls", |n| [&[0x0f_u8, 0x05][..], &[0x89_u8, 0x07].repeat(31)].concat().repeat(n)),
     ("calls", |n| CALL.repeat(13 * n)),
     // cmp edx, ecx; jne to the next instruction
     ("small jumps", |n| [0x39, 0xca, 0x75, 0].repeat(17 * n)),

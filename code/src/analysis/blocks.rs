@@ -38,6 +38,8 @@ impl Block {
 /// The numbers of blocks, by their first instructions.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
+    /// For each instruction of a short function the number of the block that it starts, or [`NONE`]. This is the fastest.
+    all: Vec<u32>,
     /// The blocks that the calls, jumps and branches of the code show.
     shown: Marks,
     /// The blocks that were started later.
@@ -47,6 +49,8 @@ pub(super) struct Starts {
 impl Starts {
     /// Removes all blocks of a function with this number of instructions.
     pub fn clear(&mut self, len: usize) {
+        self.all.clear();
+        self.all.resize(if len > LONG { 0 } else { len }, NONE);
         self.shown.clear(len);
         self.later.clear();
     }
@@ -54,11 +58,11 @@ impl Starts {
     /// Returns the number of the block that an instruction starts, or [`NONE`].
     #[inline]
     pub fn get(&self, index: usize) -> u32 {
-        match self.shown.number(index) {
-            Some(number) => number as u32,
-            None if self.later.is_empty() => NONE,
-            None => self.later.get(&index).copied().unwrap_or(NONE),
+        if let Some(number) = self.all.get(index) {
+            return *number;
         }
+        let shown = self.shown.number(index).map(|number| number as u32);
+        shown.or_else(|| self.later.get(&index).copied()).unwrap_or(NONE)
     }
 
     /// Returns the number of the last block that starts at an instruction or before it, or [`NONE`].
@@ -120,7 +124,11 @@ impl Analysis<'_> {
         }
         let count = self.starts.shown.count(self.max_blocks());
         self.blocks.reserve_exact(count);
-        self.blocks.extend(self.starts.shown.places().map(Block::new));
+        let Starts { all, shown, .. } = &mut self.starts;
+        for (number, first) in (0..).zip(shown.places()) {
+            all.get_mut(first).into_iter().for_each(|known| *known = number);
+            self.blocks.push(Block::new(first));
+        }
     }
 
     /// Marks the first instructions of the blocks that an instruction with this flow shows.
@@ -162,6 +170,7 @@ impl Analysis<'_> {
         }
         let number = self.blocks.len() as u32;
         self.starts.later.insert(first, number);
+        self.starts.all.get_mut(first).into_iter().for_each(|known| *known = number);
         self.blocks.push(Block::new(first));
         Some(number)
     }

@@ -1,9 +1,6 @@
 //! The effects of instructions.
 
-use iced_x86::{
-    Code, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind,
-    Register as X86,
-};
+use iced_x86::{Code, Instruction, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register as X86};
 
 use super::usual::{self, Written};
 use super::{TARGET, X86Decoder, renumbered};
@@ -48,7 +45,7 @@ impl X86Decoder<'_> {
 
     /// Asks iced which registers an instruction writes, and whether it writes its first operand.
     pub(super) fn written(&mut self, instruction: &Instruction) -> Written {
-        let info = self.info.get_or_insert_with(InstructionInfoFactory::new);
+        let info = self.info.get_or_insert_with(iced_x86::InstructionInfoFactory::new);
         let info = info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
         let mut registers = 0;
         for used in info.used_registers() {

@@ -119,17 +119,11 @@ impl<'s, 'f> Search<'s, 'f> {
         let end = function.start.offset(paths.end as i64);
         let (rest, _) = self.memory.code(end, function.end.0 - end.0).unwrap_or_default();
         let is_large = function.end.0 - function.start.0 > MAX_FUNCTION;
-        if paths.end == 0 || is_large || padding::is_padding(self.arch, rest) {
-            self.keep(paths);
-            return None;
-        }
-        if let Some(paths) = self.whole(function) {
-            self.keep(paths);
-            return None;
-        }
-        let noreturn = paths.noreturn.clone();
-        self.keep(paths);
-        Some((end, noreturn))
+        let is_done = paths.end == 0 || is_large || padding::is_padding(self.arch, rest);
+        let whole = if is_done { None } else { self.whole(function) };
+        let rest = (!is_done && whole.is_none()).then(|| (end, paths.noreturn.clone()));
+        self.keep(whole.unwrap_or(paths));
+        rest
     }
 
     /// Returns the paths of a function if it can have rows as a whole, by itself. Only calls of functions that never return
