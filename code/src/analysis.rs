@@ -48,7 +48,8 @@ pub struct CallSite {
     pub stack: Option<i32>,
 }
 
-/// The reason why the analysis does not know something about a function.
+/// The reason why the analysis does not know something about a function. A reason comes before the reasons that can follow
+/// from it: where an analysis reaches a limit, it does not reach the code after that.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Doubt {
@@ -62,12 +63,12 @@ pub enum Doubt {
     UnknownInstruction,
     /// Execution runs over the function's last instruction.
     FallsOff,
+    /// The function is too large, or has too many paths.
+    TooLarge,
     /// No path leads to some code that is not padding.
     NotReached,
     /// Two paths meet with different stack pointers.
     Conflict,
-    /// The function is too large, or has too many paths.
-    TooLarge,
 }
 
 impl Doubt {
@@ -78,9 +79,9 @@ impl Doubt {
         Self::IntoInstruction,
         Self::UnknownInstruction,
         Self::FallsOff,
+        Self::TooLarge,
         Self::NotReached,
         Self::Conflict,
-        Self::TooLarge,
     ];
 
     /// Returns the name of the reason in reports, for example `indirect-jump`.
@@ -91,9 +92,9 @@ impl Doubt {
             Self::IntoInstruction => "into-instruction",
             Self::UnknownInstruction => "unknown-instruction",
             Self::FallsOff => "falls-off",
+            Self::TooLarge => "too-large",
             Self::NotReached => "not-reached",
             Self::Conflict => "conflict",
-            Self::TooLarge => "too-large",
         }
     }
 }
@@ -221,7 +222,7 @@ impl<'c> Analysis<'c> {
         analysis.noreturn.extend(calls);
         for round in 0..=MAX_RESTARTS {
             analysis.begin();
-            let mut run = Run::new(&code, ways, round == MAX_RESTARTS);
+            let mut run = Run::new(&analysis, ways, round == MAX_RESTARTS);
             if run.follow(&mut analysis, memory).is_ok() {
                 break;
             }
@@ -235,17 +236,10 @@ impl<'c> Analysis<'c> {
     fn begin(&mut self) {
         let Context { red_zone, ignores_overwrites, .. } = *self.context;
         self.context = Shared::Owned(Context::new(self.code.start.0, red_zone, ignores_overwrites));
-        self.starts.clear(self.instructions.len());
         self.give_back();
         self.exits.clear();
         self.doubts.clear();
-        let all = self.instructions;
-        let mut steps = all.steps(0);
-        while let Some((first, instructions, _)) = steps.next_slice() {
-            for (index, instruction) in (first..).zip(instructions) {
-                self.start_blocks(index, instruction.flow);
-            }
-        }
+        self.start_blocks();
     }
 
     /// Returns the code that was analyzed.
@@ -367,11 +361,6 @@ impl<'c> Analysis<'c> {
         self.code.offset_of(address).is_some()
     }
 
-    /// Returns whether an instruction is a call.
-    pub(crate) fn is_call(&self, index: usize) -> bool {
-        matches!(self.instructions.at(index).flow, Flow::Call(_))
-    }
-
     /// Returns the index of the instruction that a call at `index` returns to, or `None` if no call is there.
     pub fn returns_to(&self, index: usize) -> Option<usize> {
         match self.instructions.get(index)?.flow {
@@ -432,9 +421,7 @@ impl<'c> Analysis<'c> {
             state.branched(instruction.flow, false);
         }
     }
-}
 
-impl Analysis<'_> {
     /// Returns the register and the offset that give the CFA in a state. The stack pointer is best, then the frame
     /// pointer, then any other register.
     pub fn cfa(&self, state: &State) -> Option<(Register, i64)> {

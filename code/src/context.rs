@@ -79,12 +79,12 @@ impl Context {
     pub(crate) fn entry(
         shared: &mut Shared<'_>,
         offset: u32,
-        (address, size, signed): (u64, u8, bool),
+        table: (u64, u8, bool),
         limit: Option<u32>,
     ) -> Option<u32> {
-        match shared.tables.known_entry(offset, address, limit) {
+        match shared.tables.known_entry(offset, table.0, limit) {
             Some(known) => known,
-            None => shared.to_mut().tables.entry(offset, address, size, signed, limit),
+            None => Some(shared.to_mut().tables.entry(offset, table, limit)),
         }
     }
 

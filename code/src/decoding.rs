@@ -3,34 +3,15 @@
 use cfipack_format::{Arch, Family};
 
 use crate::aarch64;
-use crate::instruction::{ALWAYS, Decoded, Flow, Instruction, Op, Special};
+use crate::instruction::{ALWAYS, Decoded, Flow, Instruction, OTHER, Op, Special};
 use crate::instructions::Code;
 use crate::x86::X86Decoder;
-
-/// The bit of [`Instruction::affects`] for memory and signatures.
-pub(crate) const OTHER: u64 = 1 << 63;
 
 /// Returns the registers that known effects change, and the registers that they read, as bits. [`OTHER`] stands for
 /// memory and signatures.
 fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
     let own = if let Flow::Call(_) = flow { (OTHER, ALWAYS) } else { (0, 0) };
-    ops.iter().fold(own, |(bits, reads), op| {
-        let changed = match op {
-            Op::Store { .. } | Op::Sign | Op::Authenticate => OTHER,
-            Op::Set { .. }
-            | Op::Constant { .. }
-            | Op::Extend { .. }
-            | Op::Keep { .. }
-            | Op::Mask { .. }
-            | Op::Sum { .. }
-            | Op::Align { .. }
-            | Op::Load { .. }
-            | Op::Entry { .. }
-            | Op::Compare { .. }
-            | Op::Limit { .. } => op.written(),
-        };
-        (bits | changed, reads | op.read(arch))
-    })
+    ops.iter().fold(own, |(bits, reads), op| (bits | op.written(), reads | op.read(arch)))
 }
 
 /// Decodes the instructions of a function in memory order.

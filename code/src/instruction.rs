@@ -101,6 +101,9 @@ pub struct Instruction {
     pub(crate) reads: u64,
 }
 
+/// This bit in [`Instruction::affects`] stands for memory and signatures.
+pub(crate) const OTHER: u64 = 1 << 63;
+
 /// This bit in [`Instruction::reads`] means that the instruction may do more, whatever is known.
 pub(crate) const ALWAYS: u64 = 1 << 63;
 
@@ -216,7 +219,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// Returns the registers, as bits, that get a value.
+    /// Returns the registers, as bits, that get a value; [`OTHER`] if memory or a signature changes.
     pub(crate) fn written(&self) -> u64 {
         match *self {
             Self::Set { to, .. }
@@ -228,11 +231,8 @@ impl Op {
             | Self::Align { to, .. }
             | Self::Load { to, .. }
             | Self::Entry { to, .. } => 1 << to,
-            Self::Store { .. }
-            | Self::Compare { .. }
-            | Self::Limit { .. }
-            | Self::Sign
-            | Self::Authenticate => 0,
+            Self::Store { .. } | Self::Sign | Self::Authenticate => OTHER,
+            Self::Compare { .. } | Self::Limit { .. } => 0,
         }
     }
 

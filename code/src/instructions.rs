@@ -11,6 +11,7 @@ use self::long::Long;
 pub(crate) use self::long::Steps;
 use crate::decoding::{Decoding, is_lock};
 use crate::instruction::{Flow, Instruction, Op, REGISTERS, Special, index_of};
+use crate::marks::Marks;
 use crate::spare::Spare;
 
 /// How often a function is decoded again because a branch leads into an instruction.
@@ -43,9 +44,8 @@ pub struct Instructions {
     len: usize,
     /// Memory of states that earlier functions have given back.
     pub(crate) spare: Spare,
-    /// For each 64 bytes of code: a bit for each byte where an instruction starts, and the number of earlier
-    /// instructions.
-    starts: Vec<(u64, u32)>,
+    /// The offsets where instructions start.
+    starts: Marks,
     /// For each 64 bytes of code: a bit for each byte where padding starts. It depends on the instructions before.
     padding: Vec<u64>,
 }
@@ -154,29 +154,23 @@ impl Instructions {
     fn decode_from(&mut self, code: &Code<'_>, cuts: &[u32]) {
         self.list.clear();
         self.ops.clear();
-        self.starts.clear();
-        self.starts.resize(code.bytes.len().div_ceil(64), (0, 0));
+        self.starts.clear(code.bytes.len());
         self.padding.clear();
-        self.padding.resize(self.starts.len(), 0);
+        self.padding.resize(code.bytes.len().div_ceil(64), 0);
         let mut decoding = Decoding::new(*code, cuts, 0);
         if let Some(long) = &mut self.long {
             long.cuts = cuts.to_vec();
         }
         while let Some(instruction) = decoding.next(&mut self.ops) {
-            let (chunk, bit) = (instruction.offset as usize / 64, 1 << (instruction.offset % 64));
-            self.starts[chunk].0 |= bit;
-            self.padding[chunk] |= if instruction.is_padding { bit } else { 0 };
+            let offset = instruction.offset as usize;
+            self.starts.mark(offset);
+            self.padding[offset / 64] |= u64::from(instruction.is_padding) << (offset % 64);
             match &self.long {
                 None => self.list.push(instruction),
                 Some(_) => self.ops.clear(),
             }
         }
-        let mut count = 0;
-        for (bits, before) in &mut self.starts {
-            *before = count;
-            count += bits.count_ones();
-        }
-        self.len = count as usize;
+        self.len = self.starts.count(usize::MAX);
     }
 
     /// Returns the constants that instructions put into registers, each with the index of its instruction. A constant
@@ -224,18 +218,7 @@ impl Instructions {
         if index + 1 >= self.len {
             return None;
         }
-        let offset = self.offset(index + 1) as usize;
-        let mut following = u64::MAX << (offset % 64);
-        for chunk in offset / 64..self.starts.len() {
-            let (starts, before) = self.starts[chunk];
-            let solid = starts & !self.padding[chunk] & following;
-            if solid != 0 {
-                let preceding = (1 << solid.trailing_zeros()) - 1;
-                return Some(before as usize + (starts & preceding).count_ones() as usize);
-            }
-            following = u64::MAX;
-        }
-        None
+        self.starts.next_without(self.offset(index + 1) as usize, &self.padding)
     }
 
     /// Returns the index of the instruction that a call at `index` returns to. It can be padding that does nothing, but not
@@ -311,12 +294,7 @@ impl Instructions {
     #[cold]
     fn select(&self, index: usize) -> u32 {
         assert!(index < self.len, "an instruction has this index");
-        let chunk = self.starts.partition_point(|(_, before)| *before as usize <= index) - 1;
-        let (mut bits, before) = self.starts[chunk];
-        for _ in before as usize..index {
-            bits &= bits - 1;
-        }
-        64 * chunk as u32 + bits.trailing_zeros()
+        self.starts.place(index) as u32
     }
 
     /// Returns the known effects of an instruction.
@@ -359,16 +337,12 @@ impl Instructions {
     /// Returns the index of the instruction that starts at an offset in bytes, or `None` if no instruction starts
     /// there.
     pub fn index_of(&self, offset: u32) -> Option<usize> {
-        let (bits, before) = self.starts.get(offset as usize / 64)?;
-        let bit = 1_u64 << (offset % 64);
-        (bits & bit != 0).then(|| *before as usize + (bits & (bit - 1)).count_ones() as usize)
+        self.starts.number(offset as usize)
     }
 
     /// Returns the index of the instruction that contains the byte at an offset.
     pub fn index_around(&self, offset: u32) -> Option<usize> {
-        let (bits, before) = self.starts.get(offset as usize / 64)?;
-        let up_to = bits & u64::MAX >> (63 - offset % 64);
-        let index = ((before + up_to.count_ones()) as usize).checked_sub(1)?;
+        let index = self.starts.number_around(offset as usize)?;
         (offset < self.at(index).end()).then_some(index)
     }
 }

@@ -98,7 +98,7 @@ impl<'j, 'c> Judge<'j, 'c> {
             returns: Vec::new(),
             ends: Vec::new(),
         };
-        let (mut row_index, mut first_call) = (0, None);
+        let (mut row_index, mut first_call, mut follows_call) = (0, None, false);
         // `kept` has registers that every return and tail call restores.
         let (mut kept, mut returns, mut is_left) = (u64::MAX, false, false);
         let mut last: Option<(usize, Compared)> = None;
@@ -143,8 +143,13 @@ impl<'j, 'c> Judge<'j, 'c> {
             last = goes_on.then_some((row_index, compared));
             if !is_same || is_lost || !compared.is_plain() {
                 let wrong = compared.wrong | if is_lost { RETURN_ADDRESS } else { 0 };
-                judge.add(index, Compared { wrong, ..compared }, state, row_index != before);
+                let (compared, first) = (Compared { wrong, ..compared }, index as u32);
+                let odd = state.filter(|_| !compared.is_plain());
+                let held = odd.map_or(0, |state| state.held(arch));
+                let follows_call = odd.is_some() && follows_call;
+                judge.add(Verdict { first, compared, held, follows_call }, row_index != before);
             }
+            follows_call = is_call;
             if let Some(state) = state.filter(|state| judge.leaves(index, instruction, state)) {
                 (kept, is_left) = (kept & !judge.changed(state), true);
             }
@@ -173,21 +178,15 @@ impl<'j, 'c> Judge<'j, 'c> {
         judge
     }
 
-    /// Adds the verdict about an instruction.
+    /// Adds the verdict about an instruction, unless the last verdict says the same.
     #[inline]
-    fn add(&mut self, index: usize, compared: Compared, state: Option<&State>, is_other_row: bool) {
+    fn add(&mut self, verdict: Verdict, is_other_row: bool) {
+        let Verdict { compared, held, follows_call, .. } = verdict;
         // Another row is another fault.
         let is_apart = is_other_row && (is_wrong(compared.cfa) || compared.hidden & RETURN_ADDRESS != 0);
         let last = self.verdicts.last().filter(|last| last.compared == compared && !is_apart);
-        let is_plain = compared.is_plain();
-        if is_plain && last.is_some() {
-            return;
-        }
-        let held = state.filter(|_| !is_plain).map_or(0, |state| state.held(self.arch));
-        let follows_call =
-            !is_plain && index.checked_sub(1).is_some_and(|before| self.analysis.is_call(before));
         if last.is_none_or(|last| last.held != held || last.follows_call != follows_call) {
-            self.verdicts.push(Verdict { first: index as u32, compared, held, follows_call });
+            self.verdicts.push(verdict);
         }
     }
 
@@ -254,9 +253,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
         let exits = self.analysis.exits();
         let exit = exits.get(exits.partition_point(|exit| exit.index < index));
-        let entry = Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32));
-        exit.is_some_and(|exit| exit.index == index && !exit.is_from_table)
-            && state.get(self.arch, self.arch.stack_pointer()) == entry
+        exit.is_some_and(|exit| exit.index == index && !exit.is_from_table) && !state.has_frame(self.arch)
     }
 
     /// Returns whether a called function can have set the frame pointer: the row has the CFA by it, and the code has only

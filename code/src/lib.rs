@@ -34,6 +34,7 @@
 //! The modules:
 //!
 //! - `instruction`, `instructions`: an instruction as its effects; the decoded instructions of a function
+//! - `marks`: numbered marks, where instructions and blocks start
 //! - `x86`, `aarch64`: the decoders
 //! - `value`, `state`: the knowledge about one register or slot, and about all of them
 //! - `analysis`, `context`, `table`, `mentions`: follows a function; constants and jump tables that it refers to, and data
@@ -53,6 +54,7 @@ mod instruction;
 mod instructions;
 mod judge;
 pub mod landing_pads;
+mod marks;
 mod mentions;
 mod returns;
 mod rows;

@@ -15,8 +15,9 @@ use std::ops::Range;
 use cfipack_format::{Arch, Register};
 
 pub(crate) use self::join::Loss;
-use self::registers::{Registers, indexes};
+use self::registers::Registers;
 use crate::instruction::{Index, REGISTERS, index_of, register_of};
+use crate::marks::indexes;
 use crate::value::{Place, Value};
 
 /// The most slots that a state remembers. The values of further slots are unknown.
@@ -63,8 +64,7 @@ impl Clone for State {
 impl State {
     /// Returns the state at a function's entry after an ordinary call, by the architecture's ABI.
     pub fn at_entry(arch: Arch) -> Self {
-        let mut state =
-            Self { registers: Registers::UNKNOWN, slots: Vec::new(), flags: Flags::Unknown, limit: None };
+        let mut state = Self::unknown();
         for index in 0..REGISTERS as Index {
             if index_of(arch, register_of(index)) == Some(index) {
                 state.registers.set(index, Value::caller(index));
@@ -88,6 +88,11 @@ impl State {
     /// Returns a register's value.
     pub fn get(&self, arch: Arch, register: Register) -> Value {
         index_of(arch, register).map_or(Value::Unknown, |index| self.at(index))
+    }
+
+    /// Returns whether a frame may be in place: the stack pointer is not known to be where a call leaves it.
+    pub fn has_frame(&self, arch: Arch) -> bool {
+        self.get(arch, arch.stack_pointer()) != Value::Cfa(-(arch.cfa_offset_at_entry() as i32))
     }
 
     /// Sets a register's value. Registers that are not followed are ignored.

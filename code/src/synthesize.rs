@@ -6,6 +6,7 @@
 mod describe;
 mod together;
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use cfipack_format::{Address, Arch, Cfa, Family, FunctionOffset, Register, Row, Rule};
@@ -55,6 +56,11 @@ pub enum Omission {
 }
 
 impl Omission {
+    /// Adds the offset of the instruction that shows the reason.
+    pub const fn at(self, offset: u32) -> Refused {
+        Refused { omission: self, offset }
+    }
+
     /// Returns the name of the reason in reports, for example `never-returns`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,13 +90,6 @@ pub struct Refused {
     pub omission: Omission,
     /// The offset of the instruction in bytes from the function's start, or 0 if no instruction shows the reason.
     pub offset: u32,
-}
-
-impl Omission {
-    /// Adds the offset of the instruction that shows the reason.
-    pub const fn at(self, offset: u32) -> Refused {
-        Refused { omission: self, offset }
-    }
 }
 
 impl Analysis<'_> {
@@ -136,11 +135,10 @@ impl Analysis<'_> {
 
     fn direct_exits(&self, with_frame: bool) -> BTreeSet<Address> {
         let arch = self.code().arch;
-        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
         let mut targets = BTreeSet::new();
         self.for_each_exit(|exit, state| {
-            let has_frame = state.get(arch, arch.stack_pointer()) != entry;
-            targets.extend(exit.target.filter(|_| has_frame == with_frame && !exit.is_from_table));
+            let is_wanted = state.has_frame(arch) == with_frame && !exit.is_from_table;
+            targets.extend(exit.target.filter(|_| is_wanted));
         });
         targets
     }
@@ -171,11 +169,12 @@ impl Analysis<'_> {
             return Err(Omission::Doubt(doubt).at(offset));
         }
         let (mut failed, mut leaves, mut is_entered) = (None, false, false);
+        let calls = OnceCell::new();
         self.for_each(|index, instruction, state| {
             let (None, Some(state)) = (failed, state) else { return };
             is_entered |= index == 0 || self.is_fragment;
             let result = each(instruction, state).and_then(|()| {
-                self.check_system_call(index, instruction, state)?;
+                self.check_system_call((index, instruction), state, &calls)?;
                 leaves |= self.check_leaving(index, instruction, state)?;
                 Ok(())
             });
@@ -198,11 +197,6 @@ impl Analysis<'_> {
     fn let_leave(&mut self, targets: impl Iterator<Item = Address>, is_fragment: bool) {
         self.goes_on_at = targets.collect();
         self.is_fragment = is_fragment;
-    }
-
-    /// Permits that the function never returns.
-    fn let_stay(&mut self) {
-        self.may_stay = true;
     }
 
     /// Returns whether execution leaves the function at an instruction.
@@ -231,7 +225,7 @@ impl Analysis<'_> {
         if !leaves {
             return Ok(false);
         }
-        if state.get(arch, arch.stack_pointer()) != Value::Cfa(-(arch.cfa_offset_at_entry() as i32)) {
+        if state.has_frame(arch) {
             return Err(Omission::StackAtReturn);
         }
         if callee_saved(arch).iter().any(|index| state.at(*index) != Value::caller(*index)) {
@@ -389,12 +383,13 @@ impl Analysis<'_> {
     /// Checks that execution stays on its stack after a system call.
     ///
     /// The number of the call may be an argument of the function. The call may be `clone` then. But if the function
-    /// only returns afterwards, a new thread has a return address on its stack too, and the rows find it there.
+    /// only returns afterwards, a new thread has a return address on its stack too, and the rows find it there. `calls` keeps
+    /// the instructions from which paths [lead to calls](Self::leading_to_calls) for further system calls.
     fn check_system_call(
         &self,
-        index: usize,
-        instruction: &Instruction,
+        (index, instruction): (usize, &Instruction),
         state: &State,
+        calls: &OnceCell<Vec<bool>>,
     ) -> Result<(), Omission> {
         if instruction.special != Special::SystemCall {
             return Ok(());
@@ -411,30 +406,15 @@ impl Analysis<'_> {
         }
         let stays = match state.get(arch, register) {
             Value::Number(number) => !leaves_the_stack(arch, number, state),
-            _ => self.only_leaves(index + 1),
+            _ => calls.get_or_init(|| self.leading_to_calls()).get(index + 1) == Some(&false),
         };
         if stays { Ok(()) } else { Err(Omission::SystemCall) }
     }
 
-    /// Returns whether all paths from an instruction lead out of the function, and none to a call or a stop.
-    fn only_leaves(&self, first: usize) -> bool {
-        let (mut waiting, mut seen) = (vec![first], BTreeSet::new());
-        while let Some(first) = waiting.pop() {
-            let mut steps = self.instructions().steps(first);
-            while let Some((index, instruction, _)) = steps.next() {
-                if !seen.insert(index) {
-                    break;
-                }
-                match instruction.flow {
-                    Flow::Next => {}
-                    Flow::Call(_) | Flow::Stop => return false,
-                    flow => {
-                        waiting.extend(self.next_by(index, flow).into_iter().flatten());
-                        break;
-                    }
-                }
-            }
-        }
-        first < self.instructions().len()
+    /// Returns for each instruction whether a path leads from it to a call, or to an instruction at which execution stops.
+    fn leading_to_calls(&self) -> Vec<bool> {
+        let all = self.instructions().iter();
+        let calls: Vec<bool> = all.map(|one| matches!(one.flow, Flow::Call(_) | Flow::Stop)).collect();
+        self.leading_to(&calls, &BTreeSet::new())
     }
 }

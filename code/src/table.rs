@@ -86,18 +86,14 @@ impl JumpTables {
         }
     }
 
-    /// Returns the number of the table that an instruction loads from, and adds the table if it is new.
+    /// Returns the number of the table that an instruction loads from, where [`known_entry`](Self::known_entry) has no
+    /// answer. Adds the table if it is new.
     pub(crate) fn entry(
         &mut self,
         site: u32,
-        address: u64,
-        size: u8,
-        signed: bool,
+        (address, size, signed): (u64, u8, bool),
         limit: Option<u32>,
-    ) -> Option<u32> {
-        if let Some(known) = self.known_entry(site, address, limit) {
-            return known;
-        }
+    ) -> u32 {
         let next = self.list.len() as u32;
         let number = *self.sites.entry(site).or_insert(next);
         match self.list.get_mut(number as usize) {
@@ -105,14 +101,11 @@ impl JumpTables {
             Some(known) => known.limit = known.limit_with(limit),
             None => self.list.push(JumpTable { address, size, signed, limit, base: None }),
         }
-        Some(number)
+        number
     }
 
-    /// Returns the target that a table entry plus `base` gives.
+    /// Returns the target that a table entry plus `base` gives, where [`known_target`](Self::known_target) has no answer.
     pub(crate) fn target(&mut self, entry: u32, base: TableBase) -> Value {
-        if let Some(known) = self.known_target(entry, base) {
-            return known;
-        }
         self.list[entry as usize].base = Some(base);
         Value::Target(entry)
     }

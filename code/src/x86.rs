@@ -17,9 +17,9 @@ use iced_x86::{
 
 use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special};
 
-/// The registers that a call may change, as bits by the machine's numbers: all but rbx, rbp, rsp and r12 to r15 (64
-/// bits), or all but ebx, ebp, esp, esi and edi (32 bits). Source: System V's psABIs.
-const CALL_CHANGES: u64 = 0b0000_1111_1100_0111;
+/// The registers that a call may change, as bits by DWARF's numbers: all but rbx, rbp, rsp and r12 to r15 (64 bits), or all
+/// but ebx, ebp, esp, esi and edi (32 bits). Source: System V's psABIs.
+const CALL_CHANGES: u64 = 0b0000_1111_0011_0111;
 const CALL_CHANGES_32: u64 = 0b0000_0111;
 
 /// The index for a value without a register: the target of a jump through a table whose address is in a register, or a
@@ -35,7 +35,8 @@ pub(crate) struct X86Decoder<'c> {
     start: Address,
     code: &'c [u8],
     decoder: Decoder<'c>,
-    info: InstructionInfoFactory,
+    /// Made when an instruction first needs it, because it allocates memory.
+    info: Option<InstructionInfoFactory>,
 }
 
 /// Decodes the instruction at an address.
@@ -104,16 +105,8 @@ impl<'c> X86Decoder<'c> {
     /// Makes a decoder for code that starts at address `start`.
     pub(crate) fn new(arch: Arch, code: &'c [u8], start: Address) -> Self {
         let is_wide = arch.pointer_size() == 8;
-        let call_changes = renumbered(arch, if is_wide { CALL_CHANGES } else { CALL_CHANGES_32 });
-        Self {
-            arch,
-            is_wide,
-            call_changes,
-            start,
-            code,
-            decoder: decoder(arch, code, start),
-            info: InstructionInfoFactory::new(),
-        }
+        let call_changes = if is_wide { CALL_CHANGES } else { CALL_CHANGES_32 };
+        Self { arch, is_wide, call_changes, start, code, decoder: decoder(arch, code, start), info: None }
     }
 
     /// Decodes the next instruction, at `offset`, and appends its known effects to `ops`. The function `is_relocated`

@@ -1,6 +1,6 @@
 //! Long functions, whose instructions are not stored: they are the same as those of a short function with the same bytes.
 
-use cfipack_code::{Analysis, Code, Instruction, Instructions, NoMemory, State, Ways};
+use cfipack_code::{Analysis, Code, Doubt, Instruction, Instructions, NoMemory, State, Ways};
 use cfipack_format::{Address, Arch};
 
 const START: Address = Address(0x1000);
@@ -106,10 +106,42 @@ fn a_long_function_with_many_states_is_followed_to_its_end() {
         bytes.extend([0x74, 5, 0xe8, 0, 0, 0x20, 0]);
     }
     bytes.push(0xc3);
-    let code = Code { arch: Arch::Amd64, start: START, bytes: &bytes, relocated: &[] };
+    followed(&bytes, |analysis| {
+        assert_eq!(analysis.doubts().next(), None);
+        assert!(analysis.state_before(analysis.instructions().len() - 1).is_some());
+    });
+}
+
+/// Follows a function from its entry.
+fn followed(bytes: &[u8], check: impl Fn(&Analysis<'_>)) {
+    let code = Code { arch: Arch::Amd64, start: START, bytes, relocated: &[] };
     let (instructions, entry) = (Instructions::new(&code), State::at_entry(Arch::Amd64));
     let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
-    let analysis = Analysis::new(code, &instructions, &NoMemory, ways);
-    assert_eq!(analysis.doubts().next(), None);
-    assert!(analysis.state_before(instructions.len() - 1).is_some());
+    check(&Analysis::new(code, &instructions, &NoMemory, ways));
+}
+
+/// An analysis that reaches a limit does not reach the code after that. The limit is the reason.
+#[test]
+fn a_limit_is_the_reason_why_code_is_not_reached() {
+    // push rbp; mov rbp, rsp; rdtsc
+    let head: &[u8] = &[0x55, 0x48, 0x89, 0xe5, 0x0f, 0x31];
+    // push rax; je over the call; call. The states differ in rsp, and after the call in the registers that it changes.
+    let with_state: &[u8] = &[0x50, 0x74, 5, 0xe8, 0, 0, 0x20, 0];
+    // push rax; je to the next instruction
+    let block: &[u8] = &[0x50, 0x74, 0];
+    // push rbx, which stores a caller's value; xor eax, eax; je to the next instruction
+    let with_slot: &[u8] = &[0x53, 0x31, 0xc0, 0x74, 0];
+    for (limit, part) in [("states", with_state), ("blocks", block), ("slots", with_slot)] {
+        let mut bytes = [head, &part.repeat(200_000 / part.len())].concat();
+        // mov rsp, rbp; mov ebx, 5; jmp to the first part, with less known about rbx
+        bytes.extend([0x48, 0x89, 0xec, 0xbb, 5, 0, 0, 0, 0xe9]);
+        let back = head.len() as i32 - bytes.len() as i32 - 4;
+        bytes.extend(back.to_le_bytes());
+        bytes.push(0xc3);
+        followed(&bytes, |analysis| {
+            let doubts: Vec<_> = analysis.doubts().map(|doubt| doubt.0).collect();
+            assert_eq!(doubts[0], Doubt::TooLarge, "{limit}: {doubts:?}");
+            assert!(doubts.contains(&Doubt::NotReached), "{limit}: {doubts:?}");
+        });
+    }
 }

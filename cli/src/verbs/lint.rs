@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::io::{BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use anyhow::{Context as _, anyhow, bail};
 use cfipack_container::{CallFrameSection, File, Placement};
@@ -233,15 +232,11 @@ fn follow(
 ) -> anyhow::Result<Lint> {
     let bar = progress(object);
     let advance = |done: u64, all: u64| {
-        if let Ok(bar) = bar.lock() {
-            bar.set_length(all);
-            bar.set_position(done);
-        }
+        bar.set_length(all);
+        bar.set_position(done);
     };
     let result = cfipack_lint::lint(object.file()?, sections, arguments.jobs.into(), wanted, &advance);
-    if let Ok(bar) = bar.lock() {
-        bar.finish_and_clear();
-    }
+    bar.finish_and_clear();
     Ok(if arguments.calls_only { result?.at_calls() } else { result? })
 }
 
@@ -274,16 +269,16 @@ fn add_sources(findings: &mut [LintFinding], file: &File<'_>, object: &Object<'_
 }
 
 /// Creates a progress bar. It is only shown on a terminal, and only for a file with many functions.
-fn progress(object: &Object<'_>) -> Mutex<ProgressBar> {
+fn progress(object: &Object<'_>) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
-        return Mutex::new(ProgressBar::hidden());
+        return ProgressBar::hidden();
     }
     let bar = ProgressBar::no_length();
     if let Ok(style) = ProgressStyle::with_template("{msg}: {pos} of {len} functions") {
         bar.set_style(style);
     }
     bar.set_message(object.name.to_string());
-    Mutex::new(bar)
+    bar
 }
 
 /// Describes the result for an object, without the findings that are known.

@@ -15,10 +15,10 @@ fn sections_of_code(n: usize, code: &[u8]) -> Vec<u8> {
     let eh_frame = b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0\
         \x10\0\0\0\x1c\0\0\0\0\0\0\0";
     let eh_frame = [&eh_frame[..], &(code.len() as u32).to_le_bytes(), &[0; 4]].concat();
-    // A global STT_FUNC, of 16 bytes, at offset 0.
+    // A global STT_FUNC at offset 0.
     let symbol = |section: u16| {
         let place = [&[11, 0, 0, 0, 0x12, 0][..], &section.to_le_bytes()].concat();
-        [&place[..], &[0; 8], &16_u64.to_le_bytes()].concat()
+        [&place[..], &[0; 8], &(code.len() as u64).to_le_bytes()].concat()
     };
     let symbols: Vec<_> = (0..=n as u16).flat_map(symbol).collect();
     // R_X86_64_PC32 against symbol 1.
@@ -86,6 +86,51 @@ fn sections_of_code_cost_in_proportion() {
             instructions(&directory, &[verb, "object"])
         });
         check(verb, counts);
+    }
+}
+
+/// The code of long functions, with `n` parts.
+const LONG: [(&str, fn(usize) -> Vec<u8>); 6] = [
+    ("padding before wrong rows", |n| {
+        // mov rcx, rbx; xor ebx, ebx; mov rbx, rcx: for an instruction, the row of rbx is wrong.
+        let lost = [0x48_u8, 0x89, 0xd9, 0x31, 0xdb, 0x48, 0x89, 0xcb];
+        [&CALL[..], &[0x90_u8].repeat(64 * n), &lost.repeat(n)].concat()
+    }),
+    ("traps after calls", |n| [&CALL[..], &[0xcc; 59]].concat().repeat(n)),
+    // syscall; mov [rdi], eax
+    ("system calls", |n| [&[0x0f_u8, 0x05][..], &[0x89_u8, 0x07].repeat(31)].concat().repeat(n)),
+    ("calls", |n| CALL.repeat(13 * n)),
+    // cmp edx, ecx; jne to the next instruction
+    ("small jumps", |n| [0x39, 0xca, 0x75, 0].repeat(17 * n)),
+    // add edx, 1; cmp edx, ecx; mov [rsp+8], rdx; jne to the iteration before
+    ("small loops", |n| [0x83, 0xc2, 1, 0x39, 0xca, 0x48, 0x89, 0x54, 0x24, 8, 0x75, 0xe8].repeat(6 * n)),
+];
+
+/// A call of code outside of the function.
+const CALL: [u8; 5] = [0xe8, 0, 0, 0x20, 0];
+
+/// Instructions of functions with more than 64 KB are decoded when they are needed. Whatever follows code must not ask for
+/// the same instructions again and again.
+#[test]
+#[ignore = "needs valgrind"]
+fn long_functions_cost_in_proportion() {
+    let directory = scratch("growth-long-counted");
+    // The second function has no CFI.
+    let verbs: [(usize, &[&str]); 3] = [
+        (1, &["lint", "object"]),
+        (1, &["explain", "object", ".text+0x0"]),
+        (2, &["object", "--synthesize", "--section", "out"]),
+    ];
+    for (name, code) in LONG {
+        for (functions, arguments) in verbs {
+            let counts = [1024, 2048].map(|n| {
+                let code = [code(n), vec![0xc3]].concat();
+                fs::write(directory.join("object"), sections_of_code(functions, &code)).unwrap();
+                instructions(&directory, arguments)
+            });
+            println!("{name}, {arguments:?}: {counts:?}");
+            check(&format!("{name}, {arguments:?}"), counts);
+        }
     }
 }
 

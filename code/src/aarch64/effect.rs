@@ -319,11 +319,7 @@ impl Effect<'_> {
 
     /// Adds loads of registers that follow each other in memory.
     fn load(&mut self, registers: &[Operand], access: &Operand) {
-        let place = match *access {
-            Operand::RegPreIndex(base, offset, _) => Some((base as Index, offset)),
-            Operand::RegPostIndex(base, _) => Some((base as Index, 0)),
-            _ => None,
-        };
+        let place = place(access);
         // With a pre-index, the base also changes last. So all offsets here are relative to the old base.
         let mut delayed = None;
         for (number, register) in registers.iter().enumerate() {
@@ -375,13 +371,8 @@ impl Effect<'_> {
 
     /// Adds stores of registers that follow each other in memory.
     fn store(&mut self, registers: &[Operand], access: &Operand) {
-        let place = match *access {
-            Operand::RegPreIndex(base, offset, _) => Some((base as Index, offset)),
-            Operand::RegPostIndex(base, _) => Some((base as Index, 0)),
-            _ => None,
-        };
+        let Some((base, start)) = place(access) else { return self.write_back(access) };
         for (number, register) in registers.iter().enumerate() {
-            let Some((base, start)) = place else { continue };
             let (stored, width) = (self.in_memory(register), width(register));
             let offset = start + number as i32 * width;
             if width != REGISTER || stored.is_none() {
@@ -392,5 +383,14 @@ impl Effect<'_> {
             }
         }
         self.write_back(access);
+    }
+}
+
+/// Returns the base and the offset of a place in memory.
+fn place(access: &Operand) -> Option<(Index, i32)> {
+    match *access {
+        Operand::RegPreIndex(base, offset, _) => Some((base as Index, offset)),
+        Operand::RegPostIndex(base, _) => Some((base as Index, 0)),
+        _ => None,
     }
 }

@@ -1,12 +1,12 @@
 //! The blocks of a function, and the states before them.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Analysis, Doubt};
 use crate::instruction::Flow;
 use crate::instructions::LONG;
+use crate::marks::Marks;
 use crate::state::State;
 
 /// Limits on the blocks of a function: one block for every 4 bytes, plus 1024, and at most 2^18 in all. The state of
@@ -24,19 +24,26 @@ pub(super) struct Block {
     /// The call that execution reached this block through, or [`NONE`]. It is `NONE` once another path has shown that the
     /// call returns.
     pub via: u32,
-    /// The state before the first instruction, or `None` if no path leads there.
-    pub state: Option<Stored>,
-    pub visits: u8,
-    pub waits: bool,
+    /// The state before the first instruction, or `None` if no path leads there. Blocks of a long function share equal
+    /// states.
+    pub state: Option<Arc<State>>,
+}
+
+impl Block {
+    fn new(first: usize) -> Self {
+        Self { first: first as u32, via: NONE, state: None }
+    }
 }
 
 /// The numbers of blocks, by their first instructions.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
-    /// For each instruction of a short function the number of the block that it starts, or [`NONE`].
+    /// For each instruction of a short function the number of the block that it starts, or [`NONE`]. This is the fastest.
     all: Vec<u32>,
-    /// The blocks of a long function.
-    sparse: BTreeMap<usize, u32>,
+    /// The blocks that the calls, jumps and branches of the code show.
+    shown: Marks,
+    /// The blocks that were started later.
+    later: BTreeMap<usize, u32>,
 }
 
 impl Starts {
@@ -44,49 +51,27 @@ impl Starts {
     pub fn clear(&mut self, len: usize) {
         self.all.clear();
         self.all.resize(if len > LONG { 0 } else { len }, NONE);
-        self.sparse.clear();
+        self.shown.clear(len);
+        self.later.clear();
     }
 
     /// Returns the number of the block that an instruction starts, or [`NONE`].
     #[inline]
     pub fn get(&self, index: usize) -> u32 {
-        match self.all.get(index) {
-            Some(number) => *number,
-            None => self.sparse.get(&index).copied().unwrap_or(NONE),
+        if let Some(number) = self.all.get(index) {
+            return *number;
         }
-    }
-
-    pub fn set(&mut self, index: usize, number: u32) {
-        match self.all.get_mut(index) {
-            Some(known) => *known = number,
-            None => {
-                self.sparse.insert(index, number);
-            }
-        }
+        let shown = self.shown.number(index).map(|number| number as u32);
+        shown.or_else(|| self.later.get(&index).copied()).unwrap_or(NONE)
     }
 
     /// Returns the number of the last block that starts at an instruction or before it, or [`NONE`].
     pub fn around(&self, index: usize) -> u32 {
-        let all = self.all.iter().take(index + 1).rfind(|number| **number != NONE);
-        all.or_else(|| Some(self.sparse.range(..=index).next_back()?.1)).copied().unwrap_or(NONE)
-    }
-}
-
-/// A state before a block. Blocks of a long function share equal states.
-#[derive(Debug)]
-pub(super) enum Stored {
-    Own(Box<State>),
-    Shared(Arc<State>),
-}
-
-impl Deref for Stored {
-    type Target = State;
-
-    #[inline]
-    fn deref(&self) -> &State {
-        match self {
-            Self::Own(state) => state,
-            Self::Shared(state) => state,
+        let shown = self.shown.number_around(index);
+        match (shown, self.later.range(..=index).next_back()) {
+            (Some(number), Some((first, _))) if *first < self.shown.place(number) => number as u32,
+            (_, Some((_, number))) => *number,
+            (shown, None) => shown.map_or(NONE, |number| number as u32),
         }
     }
 }
@@ -111,9 +96,9 @@ impl Pool {
     }
 
     /// Returns the shared state that equals a state. The result is `None` if there are too many states.
-    pub fn share(&mut self, state: &State) -> Option<Stored> {
+    pub fn share(&mut self, state: &State) -> Option<Arc<State>> {
         if let Some(known) = self.states.get(state) {
-            return Some(Stored::Shared(Arc::clone(known)));
+            return Some(Arc::clone(known));
         }
         // Now and then, states that no block has any more are removed.
         if self.states.len() >= 2 * self.max && !self.is_full {
@@ -122,23 +107,41 @@ impl Pool {
         }
         let shared = (!self.is_full).then(|| Arc::new(state.clone()))?;
         self.states.insert(Arc::clone(&shared));
-        Some(Stored::Shared(shared))
+        Some(shared)
     }
 }
 
 impl Analysis<'_> {
-    /// Starts the blocks that an instruction with this flow shows.
-    #[inline]
-    pub(super) fn start_blocks(&mut self, index: usize, flow: Flow) {
+    /// Starts the blocks that the calls, jumps and branches of the code show.
+    pub(super) fn start_blocks(&mut self) {
         let all = self.instructions;
-        let (target, ends) = match flow {
-            Flow::Branch(target, _) => (target, true),
-            Flow::Jump(target) => (target, false),
-            Flow::Call(_) => {
-                self.start_block(all.after_padding(index));
-                self.start_block(all.returns_to(index));
-                return;
+        self.starts.clear(all.len());
+        let mut steps = all.steps(0);
+        while let Some((first, instructions, _)) = steps.next_slice() {
+            for (index, instruction) in (first..).zip(instructions) {
+                self.mark_blocks(index, instruction.flow);
             }
+        }
+        let count = self.starts.shown.count(self.max_blocks());
+        self.blocks.reserve_exact(count);
+        let Starts { all, shown, .. } = &mut self.starts;
+        for (number, first) in (0..).zip(shown.places()) {
+            all.get_mut(first).into_iter().for_each(|known| *known = number);
+            self.blocks.push(Block::new(first));
+        }
+    }
+
+    /// Marks the first instructions of the blocks that an instruction with this flow shows.
+    #[inline]
+    fn mark_blocks(&mut self, index: usize, flow: Flow) {
+        let all = self.instructions;
+        let starts = match flow {
+            Flow::Call(_) => [all.after_padding(index), all.returns_to(index)],
+            Flow::Branch(target, _) => {
+                let next = Some(index + 1).filter(|next| *next < all.len());
+                [target.and_then(|target| self.index_of(target)), next]
+            }
+            Flow::Jump(target) => [target.and_then(|target| self.index_of(target)), None],
             Flow::Next
             | Flow::JumpRegister(_)
             | Flow::JumpMemory
@@ -146,33 +149,29 @@ impl Analysis<'_> {
             | Flow::Return
             | Flow::Stop => return,
         };
-        self.start_block(target.and_then(|target| self.index_of(target)));
-        self.start_block(ends.then_some(index + 1).filter(|next| *next < all.len()));
+        starts.into_iter().flatten().for_each(|first| self.starts.shown.mark(first));
+    }
+
+    fn max_blocks(&self) -> usize {
+        MAX_BLOCKS.min(self.code.bytes.len() / BLOCKS.0 + BLOCKS.1)
     }
 
     /// Removes all blocks, and gives their memory back for other functions.
     pub(super) fn give_back(&mut self) {
-        let own = self.blocks.drain(..).filter_map(|block| match block.state {
-            Some(Stored::Own(state)) => Some(state),
-            Some(Stored::Shared(_)) | None => None,
-        });
-        self.instructions.spare.give(own);
+        self.instructions.spare.give(self.blocks.drain(..).filter_map(|block| block.state));
     }
 
-    /// Makes an instruction the first instruction of a block, and returns the block's number.
-    pub(super) fn start_block(&mut self, first: Option<usize>) -> Option<u32> {
-        let first = first?;
-        let known = self.starts.get(first);
-        if known != NONE {
-            return Some(known);
-        }
-        if self.blocks.len() >= MAX_BLOCKS.min(self.code.bytes.len() / BLOCKS.0 + BLOCKS.1) {
+    /// Makes an instruction the first instruction of a block, and returns the block's number. The result is `None` if there
+    /// are too many blocks.
+    pub(super) fn start_block(&mut self, first: usize) -> Option<u32> {
+        if self.blocks.len() >= self.max_blocks() {
             self.doubts.insert((Doubt::TooLarge, 0));
             return None;
         }
         let number = self.blocks.len() as u32;
-        self.starts.set(first, number);
-        self.blocks.push(Block { first: first as u32, via: NONE, state: None, visits: 0, waits: false });
+        self.starts.later.insert(first, number);
+        self.starts.all.get_mut(first).into_iter().for_each(|known| *known = number);
+        self.blocks.push(Block::new(first));
         Some(number)
     }
 }

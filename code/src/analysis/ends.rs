@@ -41,14 +41,12 @@ impl Analysis<'_> {
 
     /// Returns whether an instruction returns or jumps out of the function, with the stack pointer as the call left it.
     fn is_end(&self, instruction: &Instruction, state: &State) -> bool {
-        let arch = self.code.arch;
         let leaves = match instruction.flow {
             Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory => true,
             Flow::Jump(target) => target.is_none_or(|target| !self.is_inside(target)),
             Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::JumpTable(_) | Flow::Stop => false,
         };
-        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
-        leaves && state.get(arch, arch.stack_pointer()) == entry
+        leaves && !state.has_frame(self.code.arch)
     }
 
     /// Returns for each instruction whether execution can get from it to a return or a tail call, with the stack pointer as

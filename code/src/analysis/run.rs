@@ -3,14 +3,14 @@
 mod calls;
 mod tables;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use cfipack_format::Address;
 
-use super::blocks::{NONE, Pool, Stored};
+use super::blocks::{NONE, Pool};
 use super::{Analysis, Doubt, Exit, Ways};
 use crate::instruction::{Flow, Instruction, Op, Special};
-use crate::instructions::Code;
 use crate::state::{Loss, State};
 use crate::table::{JumpTable, Memory};
 use crate::value::Value;
@@ -40,19 +40,17 @@ pub(super) struct Run<'w> {
     slots_left: usize,
     waiting: Vec<u32>,
     /// Calls with the states after them. They are followed last, because a call may turn out not to return.
-    deferred: VecDeque<(u32, u32, Stored)>,
+    deferred: VecDeque<(u32, u32, Arc<State>)>,
+    /// For each block how often it was followed, and whether it waits.
+    progress: Vec<(u8, bool)>,
     /// States that are no longer in use. Their memory is reused.
-    #[allow(clippy::vec_box, reason = "they go into blocks and back without being copied")]
-    spare: Vec<Box<State>>,
+    spare: Vec<Arc<State>>,
     pool: Option<Pool>,
     ways: Ways<'w>,
     /// True in the last restart: no further call is found not to return.
     is_last: bool,
     /// The call through which the current block was reached, or [`NONE`].
     via: u32,
-    /// The first instructions of all blocks. The set is built when an entry, a landing pad or an indirect jump first
-    /// starts a new block.
-    starts: Option<BTreeSet<u32>>,
     /// Addresses that instructions of the function mention, ascending.
     constants: Option<Vec<u64>>,
 }
@@ -60,18 +58,19 @@ pub(super) struct Run<'w> {
 type Bytes<'m> = &'m dyn Memory;
 
 impl<'w> Run<'w> {
-    pub(super) fn new(code: &Code<'_>, ways: Ways<'w>, is_last: bool) -> Self {
+    pub(super) fn new(analysis: &Analysis<'_>, ways: Ways<'w>, is_last: bool) -> Self {
+        let code = &analysis.code;
         Self {
             entries_left: code.bytes.len().saturating_mul(TABLE_ENTRIES.0) + TABLE_ENTRIES.1,
             slots_left: code.bytes.len().saturating_mul(SLOTS.0) + SLOTS.1,
             waiting: Vec::new(),
             deferred: VecDeque::new(),
+            progress: vec![(0, false); analysis.blocks.len()],
             spare: Vec::new(),
             pool: Pool::new(code.bytes.len()),
             ways,
             is_last,
             via: NONE,
-            starts: None,
             constants: None,
         }
     }
@@ -113,10 +112,6 @@ impl Run<'_> {
                 to = first;
             }
             if !analysis.noreturn.contains(&from) {
-                let state = match state {
-                    Stored::Own(state) => state,
-                    Stored::Shared(state) => self.copied(&state),
-                };
                 self.bring_last(analysis, edge(to), state)?;
             }
         }
@@ -138,42 +133,47 @@ impl Run<'_> {
     }
 
     /// Stores the first state of a block.
-    fn begin_block(&mut self, analysis: &mut Analysis<'_>, number: u32, state: Box<State>, via: u32) {
+    fn begin_block(&mut self, analysis: &mut Analysis<'_>, number: u32, state: Arc<State>, via: u32) {
         analysis.blocks[number as usize].via = via;
         self.change(analysis, number, state);
     }
 
     /// Joins the state of a block with another state.
     fn weaken(&mut self, analysis: &mut Analysis<'_>, number: u32, loss: Loss, other: &State) {
-        match &mut analysis.blocks[number as usize].state {
-            Some(Stored::Own(state)) => {
-                state.lose(loss, other);
-                self.enqueue(analysis, number);
-            }
-            Some(Stored::Shared(state)) => {
-                let mut state = self.copied(state);
-                state.lose(loss, other);
-                self.change(analysis, number, state);
-            }
-            None => {}
+        let Some(state) = &mut analysis.blocks[number as usize].state else { return };
+        if let Some(own) = Arc::get_mut(state) {
+            own.lose(loss, other);
+            self.enqueue(number);
+        } else {
+            let mut state = self.copied(state);
+            Arc::make_mut(&mut state).lose(loss, other);
+            self.change(analysis, number, state);
         }
     }
 
     /// Stores a state of a block, which is then followed.
-    fn change(&mut self, analysis: &mut Analysis<'_>, number: u32, state: Box<State>) {
+    fn change(&mut self, analysis: &mut Analysis<'_>, number: u32, state: Arc<State>) {
         let stored = self.stored(state);
-        let block = &mut analysis.blocks[number as usize];
-        block.visits = if stored.is_some() { block.visits } else { MAX_VISITS };
-        block.state = stored;
-        self.enqueue(analysis, number);
+        if stored.is_none() {
+            self.progress[number as usize].0 = MAX_VISITS;
+        }
+        analysis.blocks[number as usize].state = stored;
+        self.enqueue(number);
     }
 
     /// Stores a state. Returns `None` if the function has too many different states.
-    fn stored(&mut self, state: Box<State>) -> Option<Stored> {
-        let Some(pool) = &mut self.pool else { return Some(Stored::Own(state)) };
+    fn stored(&mut self, state: Arc<State>) -> Option<Arc<State>> {
+        let Some(pool) = &mut self.pool else { return Some(state) };
         let shared = pool.share(&state);
-        self.spare.push(state);
+        self.recycle(state);
         shared
+    }
+
+    /// Keeps the memory of a state that is no longer in use.
+    fn recycle(&mut self, state: Arc<State>) {
+        if Arc::strong_count(&state) == 1 {
+            self.spare.push(state);
+        }
     }
 
     /// Returns the block that starts with an instruction. If the instruction lies in the middle of a block that was
@@ -184,15 +184,13 @@ impl Run<'_> {
         if known != NONE {
             return Some(known);
         }
-        let starts =
-            self.starts.get_or_insert_with(|| analysis.blocks.iter().map(|block| block.first).collect());
-        let around = starts.range(..index as u32).next_back().copied();
-        starts.insert(index as u32);
-        let around = around.map_or(NONE, |first| analysis.starts.get(first as usize));
+        let around = analysis.starts.around(index);
         if analysis.blocks.get(around as usize).is_some_and(|block| block.state.is_some()) {
-            self.enqueue(analysis, around);
+            self.enqueue(around);
         }
-        analysis.start_block(Some(index))
+        let number = analysis.start_block(index)?;
+        self.progress.push((0, false));
+        Some(number)
     }
 
     /// Reserves memory for a state. Returns false if the function has used up its budget.
@@ -205,8 +203,8 @@ impl Run<'_> {
         left.is_some()
     }
 
-    fn enqueue(&mut self, analysis: &mut Analysis<'_>, number: u32) {
-        if !std::mem::replace(&mut analysis.blocks[number as usize].waits, true) {
+    fn enqueue(&mut self, number: u32) {
+        if !std::mem::replace(&mut self.progress[number as usize].1, true) {
             self.waiting.push(number);
         }
     }
@@ -218,12 +216,12 @@ impl Run<'_> {
         number: u32,
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
-        let block = &mut analysis.blocks[number as usize];
-        block.waits = false;
-        block.visits = block.visits.saturating_add(1);
+        let block = &analysis.blocks[number as usize];
+        let (visits, waits) = &mut self.progress[number as usize];
+        (*visits, *waits) = (visits.saturating_add(1), false);
         let first = block.first as usize;
         self.via = block.via;
-        let Some(state) = block.state.as_deref().filter(|_| block.visits < MAX_VISITS) else {
+        let Some(state) = block.state.as_deref().filter(|_| *visits < MAX_VISITS) else {
             analysis.doubts.insert((Doubt::TooLarge, analysis.instructions.offset(first)));
             return Ok(());
         };
@@ -232,13 +230,13 @@ impl Run<'_> {
     }
 
     /// Copies a state into spare memory.
-    fn copied(&mut self, state: &State) -> Box<State> {
+    fn copied(&mut self, state: &State) -> Arc<State> {
         match self.spare.pop() {
             Some(mut copy) => {
-                (*copy).clone_from(state);
+                Arc::make_mut(&mut copy).clone_from(state);
                 copy
             }
-            None => Box::new(state.clone()),
+            None => Arc::new(state.clone()),
         }
     }
 
@@ -247,9 +245,10 @@ impl Run<'_> {
         &mut self,
         analysis: &mut Analysis<'_>,
         first: usize,
-        mut state: Box<State>,
+        mut state: Arc<State>,
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
+        let known = Arc::make_mut(&mut state);
         let all = analysis.instructions;
         let mut steps = all.steps(first);
         while let Some((next, instructions, ops)) = steps.next_slice() {
@@ -261,7 +260,7 @@ impl Run<'_> {
                 if !matches!(instruction.flow, Flow::Next) {
                     return self.follow_flow(analysis, (index, instruction, ops), state, memory);
                 }
-                state.apply(analysis.code.arch, instruction, instruction.effects(ops), &mut analysis.context);
+                known.apply(analysis.code.arch, instruction, instruction.effects(ops), &mut analysis.context);
             }
         }
         // A system call that is the function's last instruction does not return, like such a call of a function.
@@ -270,7 +269,7 @@ impl Run<'_> {
         if let Some(last) = all.get(all.len().wrapping_sub(1)).filter(falls_off) {
             analysis.doubts.insert((Doubt::FallsOff, last.offset));
         }
-        self.spare.push(state);
+        self.recycle(state);
         Ok(())
     }
 
@@ -279,7 +278,7 @@ impl Run<'_> {
         &mut self,
         analysis: &mut Analysis<'_>,
         (index, instruction, ops): (usize, &Instruction, &[Op]),
-        mut state: Box<State>,
+        mut state: Arc<State>,
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
         let arch = analysis.code.arch;
@@ -289,12 +288,12 @@ impl Run<'_> {
         {
             analysis.calls_itself = true;
             let mut called = self.copied(&state);
-            called.enter_call(arch);
+            Arc::make_mut(&mut called).enter_call(arch);
             let result = self.follow_jump(analysis, index, (Some(target), false), &called);
-            self.spare.push(called);
+            self.recycle(called);
             result?;
         }
-        state.apply(arch, instruction, instruction.effects(ops), &mut analysis.context);
+        Arc::make_mut(&mut state).apply(arch, instruction, instruction.effects(ops), &mut analysis.context);
         let target = match instruction.flow {
             Flow::JumpRegister(register) => state.at(register),
             _ => Value::Unknown,
@@ -310,13 +309,13 @@ impl Run<'_> {
             Flow::Branch(target, _) if state.is_told_by(instruction.flow) => {
                 if !state.excludes(arch, instruction.flow, true) {
                     let mut taken = self.copied(&state);
-                    taken.branched(instruction.flow, true);
+                    Arc::make_mut(&mut taken).branched(instruction.flow, true);
                     let result = self.follow_jump(analysis, index, (target, false), &taken);
-                    self.spare.push(taken);
+                    self.recycle(taken);
                     result?;
                 }
                 if !state.excludes(arch, instruction.flow, false) {
-                    state.branched(instruction.flow, false);
+                    Arc::make_mut(&mut state).branched(instruction.flow, false);
                     return self.follow_next(analysis, index, state);
                 }
                 Ok(())
@@ -346,7 +345,7 @@ impl Run<'_> {
             }
             Flow::JumpMemory => self.follow_table(analysis, index, None, &state, memory),
         };
-        self.spare.push(state);
+        self.recycle(state);
         result
     }
 
@@ -354,12 +353,12 @@ impl Run<'_> {
         &mut self,
         analysis: &mut Analysis<'_>,
         from: usize,
-        state: Box<State>,
+        state: Arc<State>,
     ) -> Result<(), Restart> {
         if from + 1 < analysis.instructions.len() {
             return self.bring_last(analysis, Edge { from, to: from + 1, is_call: false }, state);
         }
-        self.spare.push(state);
+        self.recycle(state);
         analysis.doubts.insert((Doubt::FallsOff, analysis.instructions.offset(from)));
         Ok(())
     }
@@ -393,7 +392,7 @@ impl Run<'_> {
         &mut self,
         analysis: &mut Analysis<'_>,
         edge: Edge,
-        state: Box<State>,
+        state: Arc<State>,
     ) -> Result<(), Restart> {
         let Some(number) = self.block_at(analysis, edge.to) else { return Ok(()) };
         if analysis.blocks[number as usize].state.is_none() {
@@ -404,7 +403,7 @@ impl Run<'_> {
             return Ok(());
         }
         let result = self.bring(analysis, edge, &state);
-        self.spare.push(state);
+        self.recycle(state);
         result
     }
 

@@ -23,15 +23,15 @@ impl Judge<'_, '_> {
         let [next, taken] = self.analysis.next_by(index, instruction.flow);
         for (to, is_taken) in [(next, false), (taken, true)] {
             let Some(to) = to else { continue };
-            let is_call = matches!(instruction.flow, Flow::Call(_));
-            explained[to] |= is_wrong(self.cfa(index)) || is_call && self.enters_subroutine(index, to);
+            explained[to] |=
+                is_wrong(self.cfa(index)) || self.enters_subroutine((index, instruction.flow), to);
             explained[to] |= self.cfa(to) == CfaState::Unknown;
             // Most instructions do not change whether the CFA is right.
             if self.cfa(to) == self.cfa(index) && self.cfa(to) != CfaState::Unknown {
                 continue;
             }
             let after = self.analysis.after(state, instruction, is_taken);
-            let finding = self.edge(index, to, state, &after);
+            let finding = self.edge((index, instruction), to, state, &after);
             explained[to] |= finding.is_some();
             found.extend(finding);
         }
@@ -49,7 +49,7 @@ impl Judge<'_, '_> {
         let is_explained = !(0..self.count).any(is_open);
         let has_subroutine = |(index, one): (usize, Instruction)| {
             let mut next = self.analysis.next_by(index, one.flow).into_iter().flatten();
-            next.any(|to| is_wrong(self.cfa(to)) && self.enters_subroutine(index, to))
+            next.any(|to| is_wrong(self.cfa(to)) && self.enters_subroutine((index, one.flow), to))
         };
         let has_fault = !is_explained
             || found.iter().any(|finding| !finding.continues)
@@ -99,13 +99,12 @@ impl Judge<'_, '_> {
 
     /// Describes a wrong CFA where the code is entered.
     fn entered(&self, index: usize, state: &State, row: FullRow<'_>) -> Finding {
-        let stack = state.get(self.arch, self.arch.stack_pointer());
         let (kind, comes) = if index != 0 {
             (Kind::Branch, "the code comes here with the CFA at")
-        } else if stack == Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32)) {
-            (Kind::Entry, "a call leaves the CFA at")
-        } else {
+        } else if state.has_frame(self.arch) {
             (Kind::Branch, "the jumps that lead here leave the CFA at")
+        } else {
+            (Kind::Entry, "a call leaves the CFA at")
         };
         let cfa = self.analysis.cfa(state);
         let has =
@@ -115,7 +114,13 @@ impl Judge<'_, '_> {
     }
 
     /// Finds the disagreement between two instructions that execute one after the other.
-    fn edge(&self, from: usize, to: usize, state: &State, after: &State) -> Option<Finding> {
+    fn edge(
+        &self,
+        (from, instruction): (usize, &Instruction),
+        to: usize,
+        state: &State,
+        after: &State,
+    ) -> Option<Finding> {
         let off = match self.cfa(from) {
             CfaState::Right => 0,
             CfaState::Off(off) => off,
@@ -124,7 +129,7 @@ impl Judge<'_, '_> {
         let (before, full) = (self.row_at(from)?.row.cfa, self.row_at(to)?);
         let row = full.row;
         // Until another row starts, or until the row is right again, this is one fault: a row is missing.
-        if self.is_same_fault(from, to) || self.enters_subroutine(from, to) {
+        if self.is_same_fault(from, to) || self.enters_subroutine((from, instruction.flow), to) {
             return None;
         }
         if row.return_address == Rule::Undefined || full.moves_stack(self.arch) {
@@ -132,13 +137,10 @@ impl Judge<'_, '_> {
         }
         let Cfa::Register { register, offset } = row.cfa else { return None };
         let is_same = before == row.cfa;
-        let is_call = self.analysis.returns_to(from) == Some(to);
-        let instruction = &self.analysis.instructions().at(from);
-        let changes = |register| {
-            self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
-        };
-        // The instruction gives the register a value that is no address of the frame: it is neither loaded nor copied.
         let all = self.analysis.instructions();
+        let is_call = matches!(instruction.flow, Flow::Call(_)) && all.returns_to(from) == Some(to);
+        let changes = |register| all.changes(instruction, self.arch, register) && !instruction.is_unknown;
+        // The instruction gives the register a value that is no address of the frame: it is neither loaded nor copied.
         let is_lost = |register| {
             let is_own = |index| register_of(index) == register;
             let is_sum = |op: &Op| matches!(op, Op::Sum { to, .. } if is_own(*to));
@@ -185,7 +187,7 @@ impl Judge<'_, '_> {
         };
         let words = CfaWords(self.arch, row.cfa);
         let (index, kind, words) = if to != from + 1 && !is_call {
-            let target = self.analysis.instructions().offset(to);
+            let target = all.offset(to);
             (from, Kind::Branch, format!("{has}, but the row at the target, +{target:#x}, has {words}"))
         } else if is_same {
             (from, Kind::NoRow, format!("no row follows: {has}, but the row still has {words}"))
@@ -200,12 +202,11 @@ impl Judge<'_, '_> {
 
     /// Returns whether a call leads into the function, to a row for the stack as a call leaves it. A subroutine of the
     /// function can have a frame of its own, which returns into the function.
-    fn enters_subroutine(&self, from: usize, to: usize) -> bool {
-        let flow = self.analysis.instructions().at(from).flow;
+    fn enters_subroutine(&self, (from, flow): (usize, Flow), to: usize) -> bool {
         let entry =
             Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
         matches!(flow, Flow::Call(_))
-            && self.analysis.returns_to(from) != Some(to)
+            && self.analysis.instructions().returns_to(from) != Some(to)
             && self.row_at(to).is_some_and(|row| row.row.cfa == entry)
     }
 

@@ -2,8 +2,7 @@
 
 use cfipack_format::{Arch, Cfa, Rule};
 
-use crate::decoding::OTHER;
-use crate::instruction::{Index, callee_saved_bits, index_of};
+use crate::instruction::{Index, OTHER, callee_saved_bits, index_of};
 use crate::rows::FullRow;
 use crate::state::State;
 use crate::value::{Place, Value};

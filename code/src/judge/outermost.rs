@@ -1,5 +1,7 @@
 //! Rows without a return address, as an outermost frame has them. If the function returns, they hide its caller.
 
+use std::collections::BTreeSet;
+
 use cfipack_format::Rule;
 
 use super::Judge;
@@ -15,8 +17,11 @@ impl Judge<'_, '_> {
     pub(super) fn find_hidden_callers(&mut self) {
         let frame_pointer = index_of(self.arch, self.arch.frame_pointer()).map_or(0, |index| 1 << index);
         let (mut ends, mut changed, mut is_certain) = (vec![false; self.count], 0, false);
-        let mut kept = u64::MAX;
+        let (mut kept, mut calls) = (u64::MAX, BTreeSet::new());
         self.analysis.for_each(|index, instruction, state| {
+            if let Flow::Call(_) = instruction.flow {
+                calls.insert(index);
+            }
             let Some(state) = state else { return };
             ends[index] = self.returns_to_caller(index, instruction, state);
             if ends[index] {
@@ -27,10 +32,9 @@ impl Judge<'_, '_> {
             }
         });
         is_certain |= changed & kept & !frame_pointer != 0;
-        let calls = (0..ends.len()).filter(|index| self.analysis.is_call(*index)).collect();
         is_certain |= self.analysis.leading_to(&ends, &calls).first() == Some(&true);
         if is_certain {
-            ends = self.analysis.leading_to(&ends, &[].into());
+            ends = self.analysis.leading_to(&ends, &BTreeSet::new());
         }
         // One finding covers a row, so all instructions of the row are wrong.
         let mut first = 0;
@@ -51,12 +55,11 @@ impl Judge<'_, '_> {
 
     /// Returns whether an instruction returns, or jumps to another function, which returns to the caller.
     fn returns_to_caller(&self, index: usize, instruction: &Instruction, state: &State) -> bool {
-        let entry = Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32));
         let link = Value::Caller(self.arch.return_address());
         match instruction.flow {
             Flow::JumpRegister(to) if state.at(to) == link => true,
             _ => {
-                state.get(self.arch, self.arch.stack_pointer()) == entry
+                !state.has_frame(self.arch)
                     && state.has_link(self.arch)
                     && self.leaves(index, instruction, state)
             }

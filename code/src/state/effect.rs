@@ -2,13 +2,13 @@
 
 use cfipack_format::{Arch, Register};
 
-use super::registers::indexes;
 use super::{Flags, State};
 use crate::context::{Context, Shared};
 use crate::instruction::{
     ALWAYS, Condition, Flow, Index, Instruction, Op, REGISTERS, Table, callee_saved_bits, index_of,
     register_of,
 };
+use crate::marks::indexes;
 use crate::table::TableBase;
 use crate::value::Value;
 
@@ -97,7 +97,7 @@ impl State {
         let stack = self.at(arch.stack_pointer().0 as Index);
         // No compiler calls an ordinary function while the stack is as the caller's call has left it: it is not aligned. For
         // example, `__fentry__` and `__morestack` are called this way, and keep the arguments.
-        let keeps_arguments = arch.pushed_by_call() != 0 && stack == Value::Cfa(entry);
+        let keeps_arguments = arch.pushed_by_call() != 0 && !self.has_frame(arch);
         for index in indexes(writes & self.registers.known()) {
             let has_return_address = match self.at(index) {
                 Value::Caller(register) | Value::Perhaps(register) => register == link,
@@ -163,10 +163,9 @@ impl State {
                 // An unknown amount is taken off the stack, for an array of variable size, perhaps in another register. If
                 // it is added where the frame is gone, then the stack pointer gets the value of another frame
                 // (`__builtin_eh_return`).
-                let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
                 let is_stack = Register(to.into()) == arch.stack_pointer() && left == to;
                 let is_in_frame = self.at(left).place().is_some_and(|place| place.is_in_frame());
-                let is_site = if minus { is_stack || is_in_frame } else { is_stack && self.at(to) != entry };
+                let is_site = is_stack && (minus || self.has_frame(arch)) || is_in_frame && minus;
                 match value {
                     Value::Unknown if is_site => (to, self.site(Context::site(context, site))),
                     value => (to, value),

@@ -2,9 +2,9 @@
 
 use cfipack_format::Arch;
 
-use super::registers::indexes;
 use super::{Flags, State};
 use crate::instruction::{callee_saved_bits, index_of};
+use crate::marks::indexes;
 use crate::value::{Place, Value};
 
 /// Returns whether a slot's value stays as well known after a join with another state.

@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use crate::instruction::{Index, REGISTERS};
+use crate::marks::indexes;
 use crate::value::Value;
 
 /// The values of registers. Nearly all registers are unknown nearly everywhere, so a bit says whether a register has
@@ -63,16 +64,6 @@ impl Registers {
     pub fn indexes(&self) -> impl Iterator<Item = Index> + use<> {
         indexes(self.known)
     }
-}
-
-/// Iterates over the numbers of the bits that are set, ascending.
-#[inline]
-pub(super) fn indexes(mut bits: u64) -> impl Iterator<Item = Index> {
-    std::iter::from_fn(move || {
-        let index = (bits != 0).then(|| bits.trailing_zeros() as Index)?;
-        bits &= bits - 1;
-        Some(index)
-    })
 }
 
 impl PartialEq for Registers {

@@ -45,7 +45,8 @@ impl X86Decoder<'_> {
 
     /// Asks iced which registers an instruction writes, and whether it writes its first operand.
     pub(super) fn written(&mut self, instruction: &Instruction) -> Written {
-        let info = self.info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
+        let info = self.info.get_or_insert_with(iced_x86::InstructionInfoFactory::new);
+        let info = info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
         let mut registers = 0;
         for used in info.used_registers() {
             let is_write = matches!(

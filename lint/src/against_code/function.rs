@@ -341,7 +341,6 @@ impl<'l, 'f> Linter<'l, 'f> {
 
     /// Returns the jumps that leave the function with a frame in place.
     fn exits(&self, analysis: &Analysis<'_>) -> Vec<Leaving> {
-        let entry = self.entry.get(self.arch, self.arch.stack_pointer());
         let mut exits = Vec::new();
         if analysis.exits().iter().all(|exit| exit.target.is_none()) {
             return exits;
@@ -350,7 +349,7 @@ impl<'l, 'f> Linter<'l, 'f> {
             let Some(target) = exit.target.filter(|_| exits.len() < MAX_EXITS) else { return };
             let after = analysis.after(state, &analysis.instructions().at(exit.index), true);
             let stack = after.get(self.arch, self.arch.stack_pointer());
-            if stack != entry && stack != Value::Unknown {
+            if after.has_frame(self.arch) && stack != Value::Unknown {
                 let is_default = self.is_default(exit.index);
                 let is_from_table = exit.is_from_table;
                 exits.push(Leaving { target, state: after, is_from_table, is_default });
@@ -358,9 +357,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         });
         exits
     }
-}
 
-impl Linter<'_, '_> {
     /// Returns whether a branch leads to the default of a switch: it checks a bound, and an indirect jump follows.
     fn is_default(&self, branch: usize) -> bool {
         let mut flows = self.instructions.iter_from(branch).map(|one| one.flow);

@@ -67,7 +67,7 @@ impl Paths {
             }
             // With a frame in place, the function goes on there.
             let state = analysis.index_of(target).and_then(|index| analysis.state_before(index));
-            if state.is_some_and(|state| has_frame(code.arch, &state)) {
+            if state.is_some_and(|state| state.has_frame(code.arch)) {
                 self.fragments.insert(target);
             } else {
                 self.suggested.push(target);
@@ -153,19 +153,13 @@ fn saves(arch: Arch, instruction: &[u8]) -> bool {
     }
 }
 
-/// Returns whether the stack pointer is not where a call leaves it.
-fn has_frame(arch: Arch, state: &State) -> bool {
-    let stack = arch.stack_pointer();
-    state.get(arch, stack) != State::at_entry(arch).get(arch, stack)
-}
-
 /// Returns whether a path goes on after a call that was made without a frame. Compilers align the stack before a call, unless
 /// it never returns. So the frame can be in place from before the code's start, and not be in place after the call.
 pub fn calls_without_frame(analysis: &Analysis<'_>) -> bool {
     let mut calls = false;
     analysis.for_each(|index, instruction, state| {
         let is_call = matches!(instruction.flow, Flow::Call(_)) && !analysis.is_noreturn(index);
-        calls |= is_call && state.is_some_and(|state| !has_frame(analysis.code().arch, state));
+        calls |= is_call && state.is_some_and(|state| !state.has_frame(analysis.code().arch));
     });
     calls
 }
@@ -179,7 +173,7 @@ pub fn resumed(analysis: &Analysis<'_>) -> Vec<u32> {
             return;
         };
         let is_first = !std::mem::replace(&mut was_reached, true);
-        if is_first && has_frame(analysis.code().arch, state) {
+        if is_first && state.has_frame(analysis.code().arch) {
             offsets.push(instruction.offset);
         }
     });

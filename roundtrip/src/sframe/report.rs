@@ -135,11 +135,6 @@ impl Report {
     pub fn is_complete(&self) -> bool {
         self.is_true() && self.equal == self.functions && self.pcs_hidden == 0
     }
-
-    /// Returns the reasons with their counts, the most frequent first. Reasons with the same count are sorted by name.
-    pub fn reasons_by_count(&self) -> Vec<(&str, u64)> {
-        most_frequent_first(&self.reasons)
-    }
 }
 
 /// Sorts the counts of [`Report::reasons`], the most frequent first. Reasons with the same count are sorted by name.

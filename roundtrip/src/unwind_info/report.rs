@@ -110,11 +110,6 @@ impl Report {
             self.more_differences += 1;
         }
     }
-
-    /// Returns the reasons with their counts, the most frequent first. Reasons with the same count are sorted by name.
-    pub fn reasons_by_count(&self) -> Vec<(&str, u64)> {
-        crate::most_frequent_first(&self.reasons)
-    }
 }
 
 /// A range of PCs for which table and CFI differ, in the same way at each PC.

@@ -4,7 +4,9 @@ use cfipack_cfi::Functions;
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Builder, Options as TableOptions};
 use cfipack_format::{Address, Reason, SectionOffset, Unsupported};
-use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify, verify_with_reasons};
+use cfipack_roundtrip::{
+    MissingFunction, Options, Report, Table, most_frequent_first, verify, verify_with_reasons,
+};
 
 use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS};
 
@@ -54,7 +56,7 @@ fn the_caller_is_asked_once_for_each_in_order_of_address() {
     let expected = expected.map(|(start, fde)| (start, fde, 22 + 4 * 25));
     assert_eq!(asked, expected);
     assert_eq!((found.equal, found.missing, found.unexplained), (1, 3, 0));
-    assert_eq!(found.reasons_by_count(), [("cfa-expression", 3)]);
+    assert_eq!(most_frequent_first(&found.reasons), [("cfa-expression", 3)]);
     assert_eq!(found.unverified[1].function, Some(Address(0x1008)));
     assert_eq!(found.unverified[1].pc, Some(Address(0x1009)));
     assert_eq!(found.unverified[1].words, Reason::CfaExpression.to_string());
@@ -66,7 +68,7 @@ fn a_reason_for_another_function_is_none() {
     let omitted = [0x1000, 0x1004, 0x100c].map(|start| unsupported(Address(start)));
     let found = report(|missing| omitted.iter().find(|it| it.function == missing.start.into()).copied());
     assert_eq!((found.missing, found.unexplained), (3, 1));
-    assert_eq!(found.reasons_by_count(), [("cfa-expression", 2), ("not-in-the-table", 1)]);
+    assert_eq!(most_frequent_first(&found.reasons), [("cfa-expression", 2), ("not-in-the-table", 1)]);
     assert_eq!(found.unverified[1].function, Some(Address(0x1008)));
     assert_eq!(found.unverified[1].words, "the function could be in the table and is not");
 }
@@ -78,6 +80,6 @@ fn without_a_caller_who_knows() {
     let sections = [Section::parse(&bytes, TABLE_ADDRESS).unwrap()];
     let found = verify(&[cfi.section()], &Table::new(&sections), &Options::default());
     assert_eq!((found.missing, found.unexplained), (3, 3));
-    assert_eq!(found.reasons_by_count(), [("not-in-the-table", 3)]);
+    assert_eq!(most_frequent_first(&found.reasons), [("not-in-the-table", 3)]);
     assert_eq!(found.unverified[0].words, "the function is not in the table");
 }

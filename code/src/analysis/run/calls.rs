@@ -1,5 +1,7 @@
 //! Follows calls to the places where they return, and to landing pads.
 
+use std::sync::Arc;
+
 use super::super::{Analysis, Doubt};
 use super::{Edge, MAX_ARGUMENTS, Restart, Run};
 use crate::instruction::Flow;
@@ -12,7 +14,7 @@ impl Run<'_> {
         &mut self,
         analysis: &mut Analysis<'_>,
         index: usize,
-        state: Box<State>,
+        state: Arc<State>,
     ) -> Result<(), Restart> {
         let offset = analysis.instructions.offset(index);
         let sites = self.ways.call_sites;
@@ -23,13 +25,13 @@ impl Run<'_> {
             if let (Some(stack), Value::Cfa(own)) = (site.stack, state.get(arch, arch.stack_pointer()))
                 && (1..=MAX_ARGUMENTS).contains(&stack.saturating_sub(own))
             {
-                landed.set(arch, arch.stack_pointer(), Value::Cfa(stack));
+                Arc::make_mut(&mut landed).set(arch, arch.stack_pointer(), Value::Cfa(stack));
             }
             if let Some(pad) = analysis.index_of(site.landing_pad) {
-                self.weaken_at_pad(analysis, pad, &mut landed)?;
+                self.weaken_at_pad(analysis, pad, Arc::make_mut(&mut landed))?;
             }
             let result = self.follow_jump(analysis, index, (Some(site.landing_pad), false), &landed);
-            self.spare.push(landed);
+            self.recycle(landed);
             result?;
         }
         if let Some(to) = self.after_split_stack(analysis, index, &state) {
@@ -55,16 +57,14 @@ impl Run<'_> {
     /// `ret`.
     fn after_split_stack(&self, analysis: &Analysis<'_>, call: usize, state: &State) -> Option<usize> {
         let arch = analysis.code.arch;
-        let after = analysis.instructions.get(call + 1)?;
-        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
-        if arch.pushed_by_call() == 0
-            || after.flow != Flow::Return
-            || state.get(arch, arch.stack_pointer()) != entry
-        {
+        if arch.pushed_by_call() == 0 || state.has_frame(arch) {
+            return None;
+        }
+        let mut rest = analysis.instructions.iter_from(call + 1);
+        if rest.next()?.flow != Flow::Return {
             return None;
         }
         // With `-pg`, `mcount` is called before the jump.
-        let mut rest = analysis.instructions.iter_from(call + 2);
         let last = rest.find(|one| !matches!(one.flow, Flow::Call(_)))?;
         let is_last = matches!(last.flow, Flow::Jump(Some(target)) if analysis.is_inside(target));
         is_last.then_some(call + 2)

@@ -9,7 +9,6 @@ use crate::instruction::Op;
 use crate::instructions::Code;
 use crate::state::State;
 use crate::table::JumpTable;
-use crate::value::Value;
 
 /// Returns whether the code at an address is marked as a target of indirect jumps (`bti j` on AArch64).
 fn is_marked(analysis: &Analysis<'_>, target: Address, memory: Bytes<'_>) -> bool {
@@ -56,11 +55,10 @@ impl Run<'_> {
             }
         }
         if found == 0 {
-            let stack = state.get(arch, arch.stack_pointer());
-            if stack == Value::Cfa(-(arch.cfa_offset_at_entry() as i32)) {
-                analysis.exits.push(Exit { index: from, target: None, is_from_table: false });
-            } else {
+            if state.has_frame(arch) {
                 analysis.doubts.insert((Doubt::IndirectJump, analysis.instructions.offset(from)));
+            } else {
+                analysis.exits.push(Exit { index: from, target: None, is_from_table: false });
             }
         }
         Ok(())

@@ -284,7 +284,6 @@ impl<'r, T> Rounds<'r, T> {
         let ways = Ways { start: starts.then_some(&entry), entries, call_sites, noreturn };
         let red_zone = Some(code.arch.red_zone());
         let mut analysis = Analysis::with_red_zone(code, &self.instructions, self.memory, ways, red_zone);
-        let own = entry.get(code.arch, code.arch.stack_pointer());
         let mut followed = omitted(Omission::NoCode);
         let most = code.bytes.len() / TARGETS.0 + TARGETS.1;
         let mut is_too_large = false;
@@ -299,8 +298,7 @@ impl<'r, T> Rounds<'r, T> {
                 }
                 let instruction = self.instructions.at(exit.index);
                 // A landing pad belongs to the frame of the call, so the call's frame is in place there.
-                let has_frame = matches!(instruction.flow, Flow::Call(_))
-                    || state.get(code.arch, code.arch.stack_pointer()) != own;
+                let has_frame = matches!(instruction.flow, Flow::Call(_)) || state.has_frame(code.arch);
                 let first = Frames { first: instruction.offset, ..Frames::default() };
                 let frames = jumps.entry(target).or_insert(first);
                 (frames.some, frames.none) = (frames.some | has_frame, frames.none | !has_frame);
@@ -325,7 +323,7 @@ impl<'r, T> Rounds<'r, T> {
         let never = |refused: &Refused| refused.omission == Omission::NeverReturns;
         followed.leaves = !followed.rows.as_ref().is_err_and(never);
         if !followed.leaves {
-            analysis.let_stay();
+            analysis.may_stay = true;
             followed.stays_below = is_exported && analysis.keeps_to_its_frame();
             followed.rows = (self.rows)(&analysis);
         }
