@@ -42,13 +42,17 @@ impl Analysis<'_> {
     /// Returns whether an instruction returns or jumps out of the function, with the stack pointer as the call left it.
     fn is_end(&self, instruction: &Instruction, state: &State) -> bool {
         let arch = self.code.arch;
-        let leaves = match instruction.flow {
+        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
+        self.leaves(instruction.flow) && state.get(arch, arch.stack_pointer()) == entry
+    }
+
+    /// Returns whether an instruction returns or jumps out of the function, with any stack pointer.
+    pub(super) fn leaves(&self, flow: Flow) -> bool {
+        match flow {
             Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory => true,
             Flow::Jump(target) => target.is_none_or(|target| !self.is_inside(target)),
             Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::JumpTable(_) | Flow::Stop => false,
-        };
-        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
-        leaves && state.get(arch, arch.stack_pointer()) == entry
+        }
     }
 
     /// Returns for each instruction whether execution can get from it to a return or a tail call, with the stack pointer as
