@@ -13,7 +13,11 @@ fn found(tools: &Tools, name: &str, text: &str, linked: bool) -> Vec<(String, St
     if linked {
         tools.run_well(&["ld", "-shared", "-o", &program, &object]);
     }
-    let file = tools.path(if linked { &program } else { &object });
+    found_in(tools, if linked { &program } else { &object })
+}
+
+fn found_in(tools: &Tools, file: &str) -> Vec<(String, String)> {
+    let file = tools.path(file);
     let output = run(&["lint", "--json", file.to_str().unwrap()]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
@@ -204,6 +208,17 @@ fn rows_that_cannot_be_evaluated_are_not_accused() {
     // DW_CFA 0x2d is unknown.
     is(&found(&tools, "unknown", &text(".cfi_escape 0x2d"), false), &[]);
     is(&found(&tools, "known", &text("nop"), false), &[("f", "no-row")]);
+    // The last call does not return, and overwrites x30. GCC 16 ends frames of SVE by an offset without a register.
+    let report = |escape: &str| {
+        let text = format!(
+            "\t.text\n\t.globl f\n\t.type f, %function\nf:\n\t.cfi_startproc\n\t{escape}\n\tbl abort\n"
+        );
+        tools.write("last.s", text + "\t.cfi_endproc\n\t.size f, . - f\n");
+        tools.run_well(&["aarch64-linux-gnu-as", "-o", "last.o", "last.s"]);
+        found_in(&tools, "last.o")
+    };
+    is(&report(".cfi_escape 0x0f, 2, 0x8f, 0\n\tnop\n\t.cfi_def_cfa_offset 0"), &[]);
+    is(&report("nop"), &[("f", "return-address")]);
 }
 
 /// The FDE starts after the first instructions. This is one fault, and the rows are not compared.

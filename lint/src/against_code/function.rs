@@ -171,7 +171,8 @@ impl<'l, 'f> Linter<'l, 'f> {
         let rows = &mut self.rows;
         rows.clear();
         let first = function.start.0;
-        let nothing = Row { cfa: Cfa::Expression, ..Row::at_entry(self.arch) };
+        let nothing =
+            Row { cfa: Cfa::Expression, return_address: Rule::Expression, ..Row::at_entry(self.arch) };
         let mut reached = FunctionOffset(0);
         let result = self.evaluator.evaluate_registers(function, |range, answer, saved, pushed| {
             let offset = |pc: u64| FunctionOffset((pc - first) as u32);
