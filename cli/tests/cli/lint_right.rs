@@ -427,3 +427,44 @@ fn handlers_with_an_error_code_are_entered_by_the_processor() {
     let late = HANDLER.replace("\tadd $8, %rsp\n\t.cfi_def_cfa_offset 8\n", "\tadd $8, %rsp\n");
     is(&found(&tools, "handler-late", &late, false), &[("handler+0xe", "no-row")]);
 }
+
+/// As `ocamlopt` 4.13 compiles it: `f` gets an argument in rbx, keeps it during a call that has another argument there, and
+/// hands it on by a tail call. Only the code of `g`, which is called, shows that rbx has no owner.
+const ARGUMENT: &str = "\
+\t.text
+\t.globl f
+\t.type f, @function
+f:
+\t.cfi_startproc
+\tsub $8, %rsp
+\t.cfi_adjust_cfa_offset 8
+\tmov %rbx, (%rsp)
+\tlea f(%rip), %rbx
+\tcall g
+\tmov (%rsp), %rbx
+\tadd $8, %rsp
+\t.cfi_adjust_cfa_offset -8
+\tjmp g
+\t.cfi_endproc
+\t.size f, . - f
+\t.type g, @function
+g:
+\t.cfi_startproc
+\tUSE
+\tret
+\t.cfi_endproc
+\t.size g, . - g
+";
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn a_called_function_shows_a_convention_without_callee_saved_registers() {
+    let tools = Tools::find();
+    let found = |instruction| found(&tools, "argument", &ARGUMENT.replace("USE", instruction), true);
+    for uses in ["mov -8(%rbx), %rdi", "cmp $1, %rbx", "movzbl (%rax,%rbx), %eax", "cmp (%r14), %r15"] {
+        is(&found(uses), &[]);
+    }
+    for uses_not in ["mov -8(%rdi), %rdi", "mov %rbx, %rdi"] {
+        is(&found(uses_not), &[("f", "lost-register")]);
+    }
+}
