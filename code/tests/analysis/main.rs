@@ -214,7 +214,7 @@ fn aarch64_copies_change_their_registers() {
         };
         (0..31).filter(is_changed).collect()
     };
-    assert_eq!(changed(1), []);
+    assert!(changed(1).is_empty());
     assert_eq!(changed(4), [1, 2, 3]);
     assert_eq!(changed(5), [1, 2, 3, 19, 21, 22]);
     assert_eq!(changed(7), [1, 2, 3, 4, 7, 21, 22]);
