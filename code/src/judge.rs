@@ -21,7 +21,7 @@ use self::compare::{CfaState, Compared, OPEN, RETURN_ADDRESS};
 use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
-use crate::instruction::{Flow, Instruction, Op, callee_saved_bits, index_of};
+use crate::instruction::{Flow, Instruction};
 use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
@@ -165,7 +165,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
         // A function that never restores a register follows its own convention. So this is not a fault.
         let is_lost = judge.verdicts.iter().any(|verdict| verdict.compared.lost & kept != 0);
-        let owned = if is_lost && judge.has_own_convention() { 0 } else { kept };
+        let owned = if is_lost && analysis.has_own_convention() { 0 } else { kept };
         for Verdict { compared, held, follows_call, .. } in &mut judge.verdicts {
             // If the value is nowhere, the function never returns from here, unless a call before has not returned.
             compared.wrong |= compared.lost & owned & if returns && *follows_call { u64::MAX } else { *held };
@@ -204,25 +204,6 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// its signature, and bit 61 for a rule that cannot be evaluated.
     fn wrong(&self, index: usize) -> u64 {
         self.verdicts[self.verdict(index)].compared.wrong
-    }
-
-    /// Returns whether the code reads memory by the caller's value of a callee-saved register. Then the function gets an
-    /// argument there, and the registers have no owners: OCaml and Go have such conventions. The frame pointer does not count,
-    /// because code may follow the chain of frames.
-    fn has_own_convention(&self) -> bool {
-        let (all, mut found) = (self.analysis.instructions(), false);
-        let owned = callee_saved_bits(self.arch);
-        self.analysis.for_each(|_, instruction, state| {
-            for op in &*all.ops(instruction) {
-                if let (Op::Load { base, .. } | Op::Store { base, .. }, Some(state)) = (op, state)
-                    && let Some(own) = state.at(*base).origin()
-                    && own != self.arch.frame_pointer()
-                {
-                    found |= index_of(self.arch, own).is_some_and(|own| owned & 1 << own != 0);
-                }
-            }
-        });
-        found
     }
 
     /// Finds the end of each run of instructions with the same fault.

@@ -99,20 +99,3 @@ impl Cursor<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// GCC writes it in this form: both bases are omitted, and numbers are ULEB128.
-    #[test]
-    fn call_sites_with_landing_pads() {
-        let lsda = [0xff, 0xff, 0x01, 12, 2, 5, 0x1e, 0, 0x10, 4, 0, 0, 0x14, 4, 0x22, 1];
-        let sites = read(&lsda, Address(0x2000), Address(0x1000), 0x30, Arch::Amd64);
-        let site = |start, end, pad| CallSite { start, end, landing_pad: Address(pad), stack: None };
-        assert_eq!(sites, [site(2, 7, 0x101e), site(0x14, 0x18, 0x1022)]);
-        // An LSDA that is cut off, and an LSDA with a call site after the end of the function.
-        assert_eq!(read(&lsda[..10], Address(0x2000), Address(0x1000), 0x30, Arch::Amd64), []);
-        assert_eq!(read(&lsda, Address(0x2000), Address(0x1000), 0x17, Arch::Amd64), []);
-    }
-}

@@ -36,28 +36,3 @@ fn adrp(bytes: &[u8], pc: Address) -> Option<Address> {
     let page = Address(pc.0 & !0xfff).offset(pages << 12);
     Some(page.offset(i64::from(add >> 10 & 0xfff)))
 }
-
-#[cfg(test)]
-mod tests {
-    use cfipack_format::{Address, Arch};
-
-    use super::mentions;
-
-    /// GNU `as` and `ld` 2.40 made the bytes.
-    #[test]
-    fn addresses_that_code_mentions() {
-        let code = [0x50, 0x48, 0x8d, 0x15, 0xf8, 0x0f, 0, 0, 0x4c, 0x8d, 0x25, 0xf1, 0xff, 0xff, 0xff, 0xc3];
-        let found: Vec<_> = mentions(Arch::Amd64, Address(0x1000), &code).collect();
-        assert_eq!(found, [Address(0x2000), Address(0x1000)]);
-        let code = [
-            0xd000_0083, // adrp x3, 0x412000
-            0xaa02_03e1, // mov x1, x2
-            0x910d_1463, // add x3, x3, #0x345
-            0xf0ff_ffe4, // adrp x4, 0x3ff000
-            0x9119_e085, // add x5, x4, #0x678
-        ];
-        let code: Vec<u8> = code.iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
-        let found: Vec<_> = mentions(Arch::Aarch64, Address(0x40_0010), &code).collect();
-        assert_eq!(found, [Address(0x41_2345), Address(0x3f_f678)]);
-    }
-}

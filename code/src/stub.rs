@@ -1,6 +1,6 @@
 //! Finds the pointer that a stub, such as an entry of a PLT, jumps through.
 
-use cfipack_format::{Address, Family};
+use cfipack_format::Address;
 
 use crate::instruction::{Flow, Op};
 use crate::instructions::{Code, Instructions};
@@ -27,7 +27,11 @@ pub fn jump_slot(code: &Code<'_>, instructions: &Instructions) -> Option<Address
     for instruction in instructions.iter().take(MOST) {
         match instruction.flow {
             Flow::Next => {}
-            Flow::JumpMemory => return near_memory(code, instruction.offset),
+            // Only x86 has these jumps.
+            Flow::JumpMemory => {
+                let (offset, bytes) = (instruction.offset, code.bytes.get(instruction.offset as usize..)?);
+                return x86::near_memory(code.arch, bytes, code.start.offset(offset.into()));
+            }
             Flow::JumpRegister(register) => {
                 return loaded.filter(|(to, _)| *to == register).map(|(_, slot)| slot);
             }
@@ -45,15 +49,4 @@ pub fn jump_slot(code: &Code<'_>, instructions: &Instructions) -> Option<Address
         }
     }
     None
-}
-
-/// Returns the address that an instruction accesses relative to itself.
-fn near_memory(code: &Code<'_>, offset: u32) -> Option<Address> {
-    match code.arch.family() {
-        Family::X86 => {
-            let bytes = code.bytes.get(offset as usize..)?;
-            x86::near_memory(code.arch, bytes, code.start.offset(offset.into()))
-        }
-        Family::Aarch64 | Family::S390x | Family::Riscv => None,
-    }
 }

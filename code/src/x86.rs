@@ -62,6 +62,16 @@ pub(crate) fn near_memory(arch: Arch, code: &[u8], pc: Address) -> Option<Addres
     instruction.is_ip_rel_memory_operand().then(|| Address(instruction.ip_rel_memory_address()))
 }
 
+/// Returns the base and the index of the memory operand of an instruction that reads or writes memory.
+pub(crate) fn accessed(arch: Arch, code: &[u8]) -> [Option<Index>; 2] {
+    let instruction = decode(arch, code, Address(0));
+    let is_access = !matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop);
+    [instruction.memory_base(), instruction.memory_index()].map(|register| {
+        let is_used = is_access && register.is_gpr();
+        is_used.then(|| dwarf(arch, register.full_register().number()).0 as Index)
+    })
+}
+
 /// Returns a register's DWARF number by the machine's number. For i386 the numbers are as in Mach-O's `__eh_frame`,
 /// where esp is 5 and ebp is 4.
 pub(crate) fn dwarf(arch: Arch, number: usize) -> Register {

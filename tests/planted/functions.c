@@ -32,6 +32,13 @@ void pointer_tail(void (*f)(int), int n) { g(n); f(n); }
 double doubles(double a, double b, double c, double d) { double x = g(a), y = g(b); return x * a + y * b + c * d + g(c); }
 struct large by_memory(int n) { struct large s; __builtin_memset(&s, 0, sizeof s); s.words[3] = g(n); s.words[1] = g(n + 1); return s; }
 
+/* Compilers expand these copies inline: as loops, string instructions or vectors. */
+int copies(struct large *a, struct large *b) { int x = g(1); *a = *b; return g(x) + x; }
+int by_value(struct large);
+int copies_to_the_stack(struct large *a, int n) { return by_value(*a) + g(n) + n; }
+int copies_own(char *from, int n) { char b[1000]; __builtin_memcpy(b, from, sizeof b); use(b); return g(n) + b[n]; }
+int clears(char *a, unsigned long n) { int x = g(1); __builtin_memset(a, 0, n); return g(x) + a[1]; }
+
 long on_the_stack(long a, long b, long c, long d, long e, long f) {
   long x = nine(a, b, c, d, e, f, a + b, c + d, e + f);
   return x + a * b * c * d * e * f + g(a);

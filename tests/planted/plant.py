@@ -35,6 +35,7 @@ def main(command, *compilers):
     counts, missed, accused = collections.Counter(), [], []
     with tempfile.TemporaryDirectory() as scratch:
         for compiler in compilers:
+            tested = counts.total()
             for trial in trials(command, compiler, pathlib.Path(scratch)):
                 clean = trial.lint()
                 if clean is None:
@@ -52,6 +53,8 @@ def main(command, *compilers):
                     if not is_found:
                         verdict = "clean" if linted.is_clean(command, trial.file, name) else "undecided"
                         missed.append(f"{verdict}: {trial.title}: {name}: {kind}: {words}")
+            if counts.total() == tested:
+                sys.exit(f"{compiler}: no fault is planted; the last word that is no option must be the compiler")
     print(*missed, sep="\n")
     failed = bool(accused)
     for key in sorted({key[:3] for key in counts}):

@@ -13,7 +13,11 @@ fn found(tools: &Tools, name: &str, text: &str, linked: bool) -> Vec<(String, St
     if linked {
         tools.run_well(&["ld", "-shared", "-o", &program, &object]);
     }
-    let file = tools.path(if linked { &program } else { &object });
+    found_in(tools, if linked { &program } else { &object })
+}
+
+fn found_in(tools: &Tools, file: &str) -> Vec<(String, String)> {
+    let file = tools.path(file);
     let output = run(&["lint", "--json", file.to_str().unwrap()]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
@@ -204,6 +208,17 @@ fn rows_that_cannot_be_evaluated_are_not_accused() {
     // DW_CFA 0x2d is unknown.
     is(&found(&tools, "unknown", &text(".cfi_escape 0x2d"), false), &[]);
     is(&found(&tools, "known", &text("nop"), false), &[("f", "no-row")]);
+    // The last call does not return, and overwrites x30. GCC 16 ends frames of SVE by an offset without a register.
+    let report = |escape: &str| {
+        let text = format!(
+            "\t.text\n\t.globl f\n\t.type f, %function\nf:\n\t.cfi_startproc\n\t{escape}\n\tbl abort\n"
+        );
+        tools.write("last.s", text + "\t.cfi_endproc\n\t.size f, . - f\n");
+        tools.run_well(&["aarch64-linux-gnu-as", "-o", "last.o", "last.s"]);
+        found_in(&tools, "last.o")
+    };
+    is(&report(".cfi_escape 0x0f, 2, 0x8f, 0\n\tnop\n\t.cfi_def_cfa_offset 0"), &[]);
+    is(&report("nop"), &[("f", "return-address")]);
 }
 
 /// The FDE starts after the first instructions. This is one fault, and the rows are not compared.
@@ -411,4 +426,45 @@ fn handlers_with_an_error_code_are_entered_by_the_processor() {
     is(&called, &[("handler", "entry"), ("handler+0x12", "return")]);
     let late = HANDLER.replace("\tadd $8, %rsp\n\t.cfi_def_cfa_offset 8\n", "\tadd $8, %rsp\n");
     is(&found(&tools, "handler-late", &late, false), &[("handler+0xe", "no-row")]);
+}
+
+/// As `ocamlopt` 4.13 compiles it: `f` gets an argument in rbx, keeps it during a call that has another argument there, and
+/// hands it on by a tail call. Only the code of `g`, which is called, shows that rbx has no owner.
+const ARGUMENT: &str = "\
+\t.text
+\t.globl f
+\t.type f, @function
+f:
+\t.cfi_startproc
+\tsub $8, %rsp
+\t.cfi_adjust_cfa_offset 8
+\tmov %rbx, (%rsp)
+\tlea f(%rip), %rbx
+\tcall g
+\tmov (%rsp), %rbx
+\tadd $8, %rsp
+\t.cfi_adjust_cfa_offset -8
+\tjmp g
+\t.cfi_endproc
+\t.size f, . - f
+\t.type g, @function
+g:
+\t.cfi_startproc
+\tUSE
+\tret
+\t.cfi_endproc
+\t.size g, . - g
+";
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn a_called_function_shows_a_convention_without_callee_saved_registers() {
+    let tools = Tools::find();
+    let found = |instruction| found(&tools, "argument", &ARGUMENT.replace("USE", instruction), true);
+    for uses in ["mov -8(%rbx), %rdi", "cmp $1, %rbx", "movzbl (%rax,%rbx), %eax", "cmp (%r14), %r15"] {
+        is(&found(uses), &[]);
+    }
+    for uses_not in ["mov -8(%rdi), %rdi", "mov %rbx, %rdi"] {
+        is(&found(uses_not), &[("f", "lost-register")]);
+    }
 }

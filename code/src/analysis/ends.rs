@@ -41,12 +41,16 @@ impl Analysis<'_> {
 
     /// Returns whether an instruction returns or jumps out of the function, with the stack pointer as the call left it.
     fn is_end(&self, instruction: &Instruction, state: &State) -> bool {
-        let leaves = match instruction.flow {
+        self.leaves(instruction.flow) && !state.has_frame(self.code.arch)
+    }
+
+    /// Returns whether an instruction returns or jumps out of the function, with any stack pointer.
+    pub(super) fn leaves(&self, flow: Flow) -> bool {
+        match flow {
             Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory => true,
             Flow::Jump(target) => target.is_none_or(|target| !self.is_inside(target)),
             Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::JumpTable(_) | Flow::Stop => false,
-        };
-        leaves && !state.has_frame(self.code.arch)
+        }
     }
 
     /// Returns for each instruction whether execution can get from it to a return or a tail call, with the stack pointer as

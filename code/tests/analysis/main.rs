@@ -187,6 +187,40 @@ fn aarch64_saves_and_signs() {
     assert_eq!(analysis.doubts().next(), None);
 }
 
+/// The words that copy and clear memory are those that gcc 16 writes with `-march=armv8.8-a`. GNU objdump names them.
+#[test]
+fn aarch64_copies_change_their_registers() {
+    let words = [
+        0xf81f_0ff3_u32, // str x19, [sp, #-16]!
+        0x1901_0443,     // cpyfp [x3]!, [x1]!, x2!
+        0x1941_0443,     // cpyfm [x3]!, [x1]!, x2!
+        0x1981_0443,     // cpyfe [x3]!, [x1]!, x2!
+        0x1d16_06b3,     // cpyp [x19]!, [x22]!, x21!
+        0x19df_0487,     // setp [x7]!, x4!, xzr
+        0xf841_07f3,     // ldr x19, [sp], #16
+        0xd65f_03c0,     // ret
+    ];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let code = Code { arch: Arch::Aarch64, start: Address(START), bytes: &bytes, relocated: &[] };
+    let instructions = Instructions::new(&code);
+    let entry = State::at_entry(code.arch);
+    let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
+    let analysis = Analysis::new(code, &instructions, &cfipack_code::NoMemory, ways);
+    let states: Vec<_> = analysis.states().into_iter().map(Option::unwrap).collect();
+    let changed = |index: usize| -> Vec<u16> {
+        let is_changed = |number: &u16| {
+            let own = Register(*number);
+            states[index].get(code.arch, own) != Value::Caller(own)
+        };
+        (0..31).filter(is_changed).collect()
+    };
+    assert!(changed(1).is_empty());
+    assert_eq!(changed(4), [1, 2, 3]);
+    assert_eq!(changed(5), [1, 2, 3, 19, 21, 22]);
+    assert_eq!(changed(7), [1, 2, 3, 4, 7, 21, 22]);
+    assert_eq!(analysis.doubts().next(), None);
+}
+
 /// Functions in assembler keep a return address in a register that called ones do not change, whatever the ABI says.
 #[test]
 fn a_return_address_in_a_register_may_survive_a_call() {

@@ -239,6 +239,40 @@ fn registers_of_another_convention_are_not_lost() {
     assert_eq!(Function::new(Arch::Amd64, &after_call).found(&rows), []);
 }
 
+/// The functions of OCaml 4.13 that Debian 12's `ocamlopt` makes store an argument in rbx, put others there for calls, and
+/// load it again. GNU `as` made the bytes.
+#[test]
+fn arguments_in_callee_saved_registers_are_not_lost() {
+    let found = |uses: &[u8], call: &[u8]| {
+        let bytes = [
+            &[0x48, 0x83, 0xec, 0x18][..],   // 0: sub rsp, 24
+            &[0x48, 0x89, 0x1c, 0x24],       // 4: mov [rsp], rbx
+            uses,                            // 8
+            &[0x31, 0xdb],                   // xor ebx, ebx
+            call,                            //
+            &[0xff, 0xd2],                   // call rdx
+            &[0x48, 0x8b, 0x1c, 0x24],       // mov rbx, [rsp]
+            &[0x48, 0x83, 0xc4, 0x18],       // add rsp, 24
+            &[0xe9, 0x00, 0x10, 0x00, 0x00], // jmp to another function
+        ]
+        .concat();
+        let end = bytes.len() as u32 - 5;
+        let rows: [Described<'_>; 3] = [(0, (RSP, 8), &[]), (4, (RSP, 32), &[]), (end, (RSP, 8), &[])];
+        Function::new(Arch::Amd64, &bytes).found(&rows)
+    };
+    // cmp r15, [r14]: code asks whether there is a signal to handle.
+    assert_eq!(found(&[0x4d, 0x3b, 0x3e], &[]), []);
+    // movzx esi, byte ptr [rax+rbx]
+    assert_eq!(found(&[0x0f, 0xb6, 0x34, 0x18], &[]), []);
+    // cmp rax, rbx; cmp rbx, 1
+    assert_eq!(found(&[0x48, 0x39, 0xd8], &[]), []);
+    assert_eq!(found(&[0x48, 0x83, 0xfb, 0x01], &[]), []);
+    // mov rdi, [rsp] before the call
+    assert_eq!(found(&[], &[0x48, 0x8b, 0x3c, 0x24]), []);
+    // Nothing of this: cmp rsi, [rdi]; mov rdi, [rsp+8].
+    assert_eq!(found(&[0x48, 0x3b, 0x37], &[0x48, 0x8b, 0x7c, 0x24, 0x08]), [(Kind::LostRegister, 13)]);
+}
+
 /// OCaml 5 allocates by r15, and calls the garbage collector before it writes there. The function returns with r15 as it
 /// was where it does not allocate. An argument in rbx is stored, and loaded for the next call.
 #[test]

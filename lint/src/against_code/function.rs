@@ -135,7 +135,7 @@ impl<'l, 'f> Linter<'l, 'f> {
             let ways = Ways { start, entries: &own, call_sites: &call_sites, noreturn: &noreturn };
             let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
             let judge = Judge::new(&analysis, &self.rows, self.red_zone);
-            let judgement = judge.judge();
+            let mut judgement = judge.judge();
             // After a call that does not return, the state can be wrong everywhere. So can a guess at the calls that do
             // not return.
             let mut calls = Vec::new();
@@ -149,6 +149,12 @@ impl<'l, 'f> Linter<'l, 'f> {
                 has_last_calls |= !calls.is_empty();
             }
             if calls.is_empty() || round == ROUNDS {
+                let is_lost = |finding: &Finding| finding.kind == Kind::LostRegister;
+                if judgement.findings.iter().any(is_lost)
+                    && self.returns.have_own_convention(analysis.instructions())
+                {
+                    judgement.findings.retain(|finding| !is_lost(finding));
+                }
                 let outcome = self.outcome(&analysis, &judge, judgement, evaluated);
                 return Outcome { is_entered, has_last_calls, ..outcome };
             }
@@ -171,7 +177,8 @@ impl<'l, 'f> Linter<'l, 'f> {
         let rows = &mut self.rows;
         rows.clear();
         let first = function.start.0;
-        let nothing = Row { cfa: Cfa::Expression, ..Row::at_entry(self.arch) };
+        let nothing =
+            Row { cfa: Cfa::Expression, return_address: Rule::Expression, ..Row::at_entry(self.arch) };
         let mut reached = FunctionOffset(0);
         let result = self.evaluator.evaluate_registers(function, |range, answer, saved, pushed| {
             let offset = |pc: u64| FunctionOffset((pc - first) as u32);
