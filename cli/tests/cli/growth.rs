@@ -89,8 +89,10 @@ fn sections_of_code_cost_in_proportion() {
     }
 }
 
-/// The code of long functions, with `n` parts.
-const LONG: [(&str, fn(usize) -> Vec<u8>); 6] = [
+/// Makes the code of a function with `n` parts.
+type LongCode = fn(usize) -> Vec<u8>;
+
+const LONG: [(&str, LongCode); 6] = [
     ("padding before wrong rows", |n| {
         // mov rcx, rbx; xor ebx, ebx; mov rbx, rcx: for an instruction, the row of rbx is wrong.
         let lost = [0x48_u8, 0x89, 0xd9, 0x31, 0xdb, 0x48, 0x89, 0xcb];
