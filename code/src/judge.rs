@@ -100,7 +100,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         };
         let (mut row_index, mut first_call, mut follows_call) = (0, None, false);
         // `kept` has registers that every return and tail call restores.
-        let (mut kept, mut returns, mut is_left) = (u64::MAX, false, false);
+        let (mut kept, mut returns, mut is_left, mut is_left_with_frame) = (u64::MAX, false, false, false);
         let mut last: Option<(usize, Compared)> = None;
         // What the instruction before can change.
         let mut affected = 0;
@@ -152,6 +152,8 @@ impl<'j, 'c> Judge<'j, 'c> {
             follows_call = is_call;
             if let Some(state) = state.filter(|state| judge.leaves(index, instruction, state)) {
                 (kept, is_left) = (kept & !judge.changed(state), true);
+            } else {
+                is_left_with_frame |= state.is_some() && judge.jumps_out(index, instruction.flow);
             }
             if let (Flow::Return, Some(state)) = (instruction.flow, state) {
                 returns = true;
@@ -169,6 +171,10 @@ impl<'j, 'c> Judge<'j, 'c> {
         for Verdict { compared, held, follows_call, .. } in &mut judge.verdicts {
             // If the value is nowhere, the function never returns from here, unless a call before has not returned.
             compared.wrong |= compared.lost & owned & if returns && *follows_call { u64::MAX } else { *held };
+            // Other functions may save registers for this one, and restore them where it ends.
+            if is_left_with_frame && compared.lost & owned & !compared.wrong != 0 {
+                compared.wrong |= OPEN;
+            }
             // No unwinder recovers such a register, although the function restores it.
             compared.wrong |= compared.hidden & kept & *held & if is_left { !RETURN_ADDRESS } else { 0 };
         }
@@ -225,16 +231,20 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// Returns whether an instruction returns, or jumps to another function with the stack as a call leaves it.
     fn leaves(&self, index: usize, instruction: &Instruction, state: &State) -> bool {
         match instruction.flow {
-            Flow::Return => return true,
-            Flow::Next | Flow::Call(_) => return false,
-            Flow::JumpRegister(to) if state.at(to) == Value::Caller(self.arch.return_address()) => {
-                return true;
-            }
-            _ => {}
+            Flow::Return => true,
+            Flow::JumpRegister(to) if state.at(to) == Value::Caller(self.arch.return_address()) => true,
+            flow => self.jumps_out(index, flow) && !state.has_frame(self.arch),
+        }
+    }
+
+    /// Returns whether an instruction jumps to another function.
+    fn jumps_out(&self, index: usize, flow: Flow) -> bool {
+        if matches!(flow, Flow::Next | Flow::Call(_)) {
+            return false;
         }
         let exits = self.analysis.exits();
         let exit = exits.get(exits.partition_point(|exit| exit.index < index));
-        exit.is_some_and(|exit| exit.index == index && !exit.is_from_table) && !state.has_frame(self.arch)
+        exit.is_some_and(|exit| exit.index == index && !exit.is_from_table)
     }
 
     /// Returns whether a called function can have set the frame pointer: the row has the CFA by it, and the code has only

@@ -78,6 +78,16 @@ fn a_missing_save_is_found_without_a_return() {
     assert_eq!(Function::new(Arch::Amd64, &unsaved).found(&[(0, (RSP, 8), &[]), (1, (RSP, 16), &[])]), []);
 }
 
+/// gcc's `-mcall-ms2sysv-xlogues` calls a function that saves registers, and jumps to one that restores them and returns.
+#[test]
+fn registers_that_others_may_save_are_not_decided() {
+    // sub rsp, 24; call save; mov ebx, edi; jmp restore
+    let code = [0x48, 0x83, 0xec, 24, 0xe8, 0, 1, 0, 0, 0x89, 0xfb, 0xe9, 0, 1, 0, 0];
+    let judgement = Function::new(Arch::Amd64, &code).judged(&[(0, (RSP, 8), &[]), (4, (RSP, 32), &[])]);
+    assert_eq!(judgement.findings, []);
+    assert_eq!((judgement.right, judgement.undecided, judgement.first_undecided), (3, 1, Some(11)));
+}
+
 #[test]
 fn nothing_is_saved_below_the_red_zone() {
     let saved = [(X29, Rule::Cfa(-32)), (Register(30), Rule::Cfa(-24))];
