@@ -124,10 +124,10 @@ pub fn sframe(
     // For the library, sections of the same kind are several objects.
     let parts: Vec<_> =
         objects.iter().flat_map(|it| it.unwind.iter().map(move |unwind| (it, unwind))).collect();
-    let input = |(_, [table, cfi]): &(_, &[Unwind<'_>; 2])| {
-        link::Object::new().with_sframe(table.bytes).with_eh_frame(cfi.bytes)
-    };
-    let inputs: Vec<_> = parts.iter().map(input).collect();
+    let inputs: Vec<_> = parts
+        .iter()
+        .map(|(_, [table, cfi])| link::Object::new().with_sframe(table.bytes).with_eh_frame(cfi.bytes))
+        .collect();
     let live = |number: usize| {
         let (object, unwind) = parts[number];
         move |field: link::Field| {
