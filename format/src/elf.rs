@@ -2,7 +2,7 @@
 
 use crate::{Arch, Endian};
 
-/// The section type of `.sframe`, which binutils uses since 2.46.
+/// The section type of `.sframe`, which binutils uses since 2.45.
 pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
 
 /// A type of relocation, from the architecture's psABI.

@@ -69,13 +69,23 @@ struct Link {
     room: u64,
 }
 
+/// Returns the number of functions of each object. Of unequal objects, half have a number of functions, a quarter twice
+/// this number, and so on.
+fn sizes(objects: usize, are_equal: bool) -> Vec<usize> {
+    let weights: Vec<_> =
+        (1..=objects).map(|n| if are_equal { 1 } else { 1 << n.trailing_zeros() }).collect();
+    let sum = weights.iter().sum::<usize>();
+    weights.into_iter().map(|weight| FUNCTIONS * weight / sum).collect()
+}
+
 impl Link {
     fn new(kind: &str, layout: Layout, objects: usize) -> Self {
-        let (mut random, are_tables) = (Random::new(1), kind == "tables");
-        let sections: Vec<_> = (0..objects)
-            .map(|_| {
+        let (mut random, are_tables) = (Random::new(1), kind.ends_with("tables"));
+        let sections: Vec<_> = sizes(objects, !kind.starts_with("unequal"))
+            .into_iter()
+            .map(|functions| {
                 let text = Address(0x1000_0000);
-                let bytes = eh_frame(&mut random, FUNCTIONS / objects, Address(0x1000), text);
+                let bytes = eh_frame(&mut random, functions, Address(0x1000), text);
                 if !are_tables {
                     return bytes;
                 }
@@ -146,7 +156,7 @@ fn main() {
         }
         [kind, layout, objects] => compare(kind, layout, objects),
         _ => {
-            for kind in ["tables", "cfi"] {
+            for kind in ["tables", "unequal tables", "cfi", "unequal cfi"] {
                 for layout in ["small", "gnu"] {
                     for objects in OBJECTS {
                         compare(kind, layout, &objects.to_string());

@@ -37,14 +37,21 @@ type Place = (SectionIndex, u64);
 /// Where a relocation leads: the name of a global symbol, and its place if the object defines it.
 type Target<'d> = (Option<&'d [u8]>, Option<Place>);
 
-/// An object of the link. Unwind sections that cannot be read are empty.
+/// An unwind section of an object. A section that is missing or cannot be read is empty.
+#[derive(Default)]
+struct Unwind<'d> {
+    bytes: &'d [u8],
+    targets: HashMap<u64, Target<'d>>,
+}
+
+/// An object of the link.
 pub struct Object<'d> {
     pub path: &'d str,
     pub file: File<'d>,
     /// The number that the object's first section has in the link.
     pub first: usize,
-    unwind: [&'d [u8]; 2],
-    targets: [HashMap<u64, Target<'d>>; 2],
+    /// The first section of each kind, the second of each, and so on. ELF objects can have several.
+    unwind: Vec<[Unwind<'d>; 2]>,
 }
 
 /// The addresses and sizes of the sections that the link keeps, by their number in the link.
@@ -58,8 +65,8 @@ fn address(layout: &Layout, key: Key) -> Option<u64> {
 impl<'d> Object<'d> {
     /// Reads an object and the relocations of its unwind sections.
     pub fn parse(path: &'d str, bytes: &'d [u8]) -> Result<Self, object::Error> {
-        let (file, unwind, targets) = (File::parse(bytes)?, Default::default(), Default::default());
-        let mut this = Self { path, file, first: 0, unwind, targets };
+        let mut this = Self { path, file: File::parse(bytes)?, first: 0, unwind: vec![Default::default()] };
+        let mut found = [0; 2];
         for section in this.file.sections() {
             let Ok(name) = section.name() else { continue };
             let Some(part) = UNWIND.iter().position(|names| names.contains(&name)) else { continue };
@@ -68,8 +75,12 @@ impl<'d> Object<'d> {
                 continue;
             };
             let target = |(at, relocation)| Some((at, this.target(data, at, &relocation)?));
-            this.targets[part] = section.relocations().filter_map(target).collect();
-            this.unwind[part] = data;
+            let unwind = Unwind { bytes: data, targets: section.relocations().filter_map(target).collect() };
+            if this.unwind.len() <= found[part] {
+                this.unwind.push(Default::default());
+            }
+            this.unwind[found[part]][part] = unwind;
+            found[part] += 1;
         }
         Ok(this)
     }
@@ -110,18 +121,21 @@ pub fn sframe(
     layouts: &[Layout],
     at: Address,
 ) -> Result<Vec<u8>, Box<dyn Error>> {
-    let inputs: Vec<_> = objects
+    // For the library, sections of the same kind are several objects.
+    let parts: Vec<_> =
+        objects.iter().flat_map(|it| it.unwind.iter().map(move |unwind| (it, unwind))).collect();
+    let inputs: Vec<_> = parts
         .iter()
-        .map(|it| link::Object::new().with_sframe(it.unwind[TABLE]).with_eh_frame(it.unwind[CFI]))
+        .map(|(_, [table, cfi])| link::Object::new().with_sframe(table.bytes).with_eh_frame(cfi.bytes))
         .collect();
     let live = |number: usize| {
-        let object = &objects[number];
+        let (object, unwind) = parts[number];
         move |field: link::Field| {
             let (part, SectionOffset(at)) = match field {
                 link::Field::Sframe(at) => (TABLE, at),
                 link::Field::EhFrame(at) => (CFI, at),
             };
-            let Some((_, place)) = object.targets[part].get(&(at as u64)) else {
+            let Some((_, place)) = unwind[part].targets.get(&(at as u64)) else {
                 eprintln!("{}: {}+{at:#x}: no relocation for a function", object.path, UNWIND[part][0]);
                 return None;
             };
@@ -129,7 +143,7 @@ pub fn sframe(
         }
     };
     let mut merger = Merger::new(arch, link::Options::new())?;
-    merger.push_objects(&Rayon, &inputs, live, |number, note| eprintln!("{}: {note}", objects[number].path));
+    merger.push_objects(&Rayon, &inputs, live, |number, note| eprintln!("{}: {note}", parts[number].0.path));
     // No object describes the code that the linker writes itself.
     merger.push_stubs(plt)?;
     let section = merger.finish_with(Finish::on(&Rayon).with_placed_keys(true));
@@ -156,8 +170,8 @@ pub fn unwind_info(
         let mut shard = builder.shard();
         let eh_frame = object.file.section_by_name(UNWIND[CFI][1]).map_or(0, |it| it.address());
         let input = Input::new(number as u32)
-            .with_compact_unwind(object.unwind[TABLE])
-            .with_eh_frame(object.unwind[CFI], Address(eh_frame));
+            .with_compact_unwind(object.unwind[0][TABLE].bytes)
+            .with_eh_frame(object.unwind[0][CFI].bytes, Address(eh_frame));
         shard.push(&input, &mut Resolver { object, layout: &layouts[0], symbols });
         // A function without unwind information must not be covered by the function before it.
         for symbol in object.file.symbols() {
@@ -176,7 +190,7 @@ pub fn unwind_info(
     let number = |personality| slots.iter().position(|&slot| slot == personality).expect("all have slots");
     let slot_of = |personality| ImageOffset(got + 8 * number(personality) as u32);
     // This linker copies each `__eh_frame`. It could omit the FDEs that are not in `section.fdes()`.
-    let sizes = objects.iter().map(|object| object.unwind[CFI].len() as u32);
+    let sizes = objects.iter().map(|object| object.unwind[0][CFI].bytes.len() as u32);
     let eh_frames: Vec<u32> = sizes.scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
     let images: Vec<_> = layouts.iter().map(|layout| Image { layout, eh_frames: &eh_frames }).collect();
     let plan = section.plan(|key| images[0].function(key), 0)?;
@@ -201,7 +215,7 @@ impl<'d> Resolver<'_, 'd> {
     /// Returns the name and the key of what a field leads to.
     fn target(&self, field: Field) -> (Option<&'d [u8]>, Option<Key>) {
         let part = if field.part == Part::EhFrame { CFI } else { TABLE };
-        let target = self.object.targets[part].get(&(field.offset.0 as u64)).copied();
+        let target = self.object.unwind[0][part].targets.get(&(field.offset.0 as u64)).copied();
         let stored = || (None, field.target.and_then(|stored| self.section_of(stored.0)));
         let (name, place) = target.unwrap_or_else(stored);
         (name, place.and_then(|place| self.object.live(self.layout, place)).map(|live| live.key))

@@ -37,11 +37,26 @@ fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora").join(name)
 }
 
-/// Returns the `.eh_frame` of an object, relocated to an address, and the FDEs of dead functions. All fields
-/// are PC-relative and have 32 bits. FDEs have their start field at 8.
-fn relocated(object: &[u8], at: u64, address_of: impl Fn(&str) -> Option<u64>) -> (Vec<u8>, Vec<Excluded>) {
+/// An `.eh_frame` at an address, and the FDEs of dead functions.
+type Cfi = (u64, Vec<u8>, Vec<Excluded>);
+
+/// Returns each `.eh_frame` of an object, relocated to `at` or some bytes after it.
+fn relocated(object: &[u8], at: u64, address_of: impl Fn(&str) -> Option<u64>) -> Vec<Cfi> {
     let file = object::File::parse(object).unwrap();
-    let section = file.section_by_name(".eh_frame").unwrap();
+    let sections = file.sections().filter(|section| section.name() == Ok(".eh_frame"));
+    sections
+        .zip((at..).step_by(0x1000))
+        .map(|(section, at)| relocate(&file, &section, at, &address_of))
+        .collect()
+}
+
+/// Relocates an `.eh_frame` to an address. All fields are PC-relative and have 32 bits. FDEs have their start field at 8.
+fn relocate(
+    file: &object::File<'_>,
+    section: &object::Section<'_, '_>,
+    at: u64,
+    address_of: &impl Fn(&str) -> Option<u64>,
+) -> Cfi {
     let (mut bytes, mut dead) = (section.data().unwrap().to_vec(), Vec::new());
     for (offset, relocation) in section.relocations() {
         let target = match relocation.target() {
@@ -63,7 +78,7 @@ fn relocated(object: &[u8], at: u64, address_of: impl Fn(&str) -> Option<u64>) -
         let value = if file.is_little_endian() { value.to_le_bytes() } else { value.to_be_bytes() };
         field.copy_from_slice(&value);
     }
-    (bytes, dead)
+    (at, bytes, dead)
 }
 
 /// What the example prints: addresses of sections, by the object's path and the section's name.
@@ -87,11 +102,12 @@ impl Map {
 
 /// Compares the table that the example wrote with the CFI of objects, placed as the map states.
 fn judge(table: &Path, arch: Arch, objects: &[PathBuf], map: &Map) -> Report {
-    let cfi = objects.iter().zip((0x40_0000..).step_by(0x1_0000)).map(|(path, at)| {
-        (at, relocated(&fs::read(path).unwrap(), at, |section| map.address(path, section)))
-    });
+    let cfi = objects
+        .iter()
+        .zip((0x40_0000..).step_by(0x1_0000))
+        .flat_map(|(path, at)| relocated(&fs::read(path).unwrap(), at, |section| map.address(path, section)));
     let cfi: Vec<_> = cfi.collect();
-    let cfi = cfi.iter().map(|(at, (bytes, dead))| {
+    let cfi = cfi.iter().map(|(at, bytes, dead)| {
         Section::new(SectionKind::EhFrame, bytes, Address(*at), arch).with_excluded(dead)
     });
     let table = fs::read(table).unwrap();
@@ -133,6 +149,14 @@ fn objects_of_several_assemblers_become_one_table() {
     assert_eq!(counts(&link("x86_64.sframe", Arch::Amd64, &objects, &[])), [3, 0, 0, 0]);
     let objects = ["a_frame.gas244.o", "a_frame.gas247.o"].map(|name| corpus("sframe/aarch64").join(name));
     assert_eq!(counts(&link("aarch64.sframe", Arch::Aarch64, &objects, &[])), [2, 0, 0, 0]);
+}
+
+/// A table and two `.eh_frame` sections, each with a function that only this section describes. The table and the second
+/// `.eh_frame` both describe a third function.
+#[test]
+fn all_sections_of_a_kind_count() {
+    let report = link("several.sframe", Arch::Amd64, &[corpus("container/several.o")], &[]);
+    assert_eq!([report.equal, report.different, report.missing, report.extra], [2, 0, 0, 1]);
 }
 
 /// One symbol is undefined. The rows of a lazy PLT: an entry pushes its index before 11, and the header the link map

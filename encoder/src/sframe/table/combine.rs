@@ -6,9 +6,8 @@
 //!
 //! 1. Each shard [divides](divide) its blocks.
 //! 2. Each partition finds equal blocks. The first one in the order of shards [stands](settle) for all.
-//! 3. Each shard keeps its [new blocks](NewBlocks), which stand for themselves. Their bytes stay in the shard's
-//!    memory until the section is written.
-//! 4. Once all shards know how many blocks are before them, each shard copies its entries.
+//! 3. Each shard keeps the bytes of blocks that stand for themselves, in its memory, until the section is written. The
+//!    numbers of the other blocks stay unused, so each entry knows the number of its block at once.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,7 +19,7 @@ use cfipack_format::widen::ToUsize;
 
 use crate::Reason;
 use crate::sframe::table::block::Blocks;
-use crate::sframe::table::entries::{Entries, Entry};
+use crate::sframe::table::entries::Entries;
 use crate::sframe::table::grouped::Grouped;
 use crate::sframe::table::hash_index::HashIndex;
 
@@ -34,24 +33,6 @@ struct Member {
     place: u32,
 }
 
-/// The blocks of a shard that no shard before has.
-struct NewBlocks {
-    /// For a new block: the number of new blocks of the shard before it. For any other block: the place of the
-    /// block that stands for it. Empty if blocks are not shared.
-    places: Vec<u32>,
-    /// The numbers of the new blocks.
-    runs: Vec<Range<u32>>,
-}
-
-/// The shards, as each of them sees the others.
-struct All<'s> {
-    /// The number of blocks before each shard. The table itself is the first shard.
-    firsts: &'s [u32],
-    new: &'s [NewBlocks],
-    /// The number of the first new block of each shard.
-    numbers: Vec<u32>,
-}
-
 impl<'a> Entries<'a> {
     /// Adds the functions of shards. Nothing is added if there is no room for all of them.
     pub(super) fn combine(&mut self, mut shards: Vec<Entries<'a>>, pool: &dyn Pool) -> Result<(), Reason> {
@@ -61,16 +42,20 @@ impl<'a> Entries<'a> {
         let members = members.into_iter().skip(1).map(Some).chain(iter::repeat_with(|| None));
         let parts = shards.into_iter().zip(&firsts[1..]).zip(members).collect();
         let settled = map(pool, parts, |((mut shard, &first), members): ((Entries<'a>, _), _)| {
-            let new = NewBlocks::find(shard.blocks.len(), first, members);
-            let pieces = shard.blocks.keep(&new.runs);
-            (shard, new, pieces)
+            let places = members.map(|members| places(shard.blocks.len(), members));
+            let runs = runs(shard.blocks.len(), first, places.as_deref());
+            let pieces = shard.blocks.keep(&runs);
+            for entry in &mut shard.list {
+                let number = entry.block.to_usize();
+                entry.block = places.as_ref().map_or(first + entry.block, |places| places[number]);
+            }
+            (shard, pieces)
         });
-        let (mut shards, mut new, mut all_bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut shards, mut all_bytes) = (Vec::new(), Vec::new());
         let mut at = self.blocks.len_in_bytes();
-        for (shard, of_shard, bytes) in settled {
+        for (shard, bytes) in settled {
             let len = bytes.len();
             shards.push(shard);
-            new.push(of_shard);
             all_bytes.push((at, bytes));
             at += len;
         }
@@ -78,38 +63,15 @@ impl<'a> Entries<'a> {
             return Err(Reason::SectionSize);
         }
         let blocks: Vec<_> = shards.iter().map(|shard| &shard.blocks).collect();
-        let numbers = blocks.iter().scan(self.blocks.len(), |next, blocks| {
-            let number = *next as u32;
-            *next += blocks.len();
-            Some(number)
-        });
-        let all = All { firsts: &firsts, new: &new, numbers: numbers.collect() };
         self.blocks.append(pool, &blocks, all_bytes);
-        self.copy(shards, &all, pool);
-        Ok(())
-    }
-
-    /// Adds the entries of shards.
-    fn copy(&mut self, shards: Vec<Entries<'a>>, all: &All<'_>, pool: &dyn Pool) {
-        let old = self.list.len();
-        let mut entries = old;
-        for shard in &shards {
+        self.list.reserve_exact(shards.iter().map(|shard| shard.list.len()).sum());
+        for shard in shards {
+            let entries = self.list.len();
             self.continued.extend(shard.continued.iter().map(|number| entries + number));
             self.refused.extend(shard.refused.iter().map(|number| entries + number));
-            entries += shard.list.len();
+            self.list.extend_from_slice(&shard.list);
         }
-        self.list.reserve_exact(entries - old);
-        self.list.resize(entries, Entry::default());
-        let mut list = &mut self.list[old..];
-        let parts = shards.into_iter().enumerate().map(|(number, shard)| {
-            (number, list.split_off_mut(..shard.list.len()).unwrap_or_default(), shard.list)
-        });
-        map(pool, parts.collect(), |(shard, slots, list)| {
-            let numbers = all.numbers_of(shard);
-            for (slot, entry) in slots.iter_mut().zip(&list) {
-                *slot = Entry { block: numbers[entry.block.to_usize()], ..*entry };
-            }
-        });
+        Ok(())
     }
 }
 
@@ -190,54 +152,28 @@ fn settle(
     });
 }
 
-impl NewBlocks {
-    /// Finds the new blocks of a shard with some blocks. There are `first` blocks before it.
-    fn find(blocks: usize, first: u32, members: Option<Grouped<Member>>) -> Self {
-        let Some(members) = members else {
-            return Self { places: Vec::new(), runs: iter::once(0..blocks as u32).collect() };
-        };
-        let mut places = vec![0; blocks];
-        for Member { number, place } in members.items {
-            places[number.to_usize()] = place;
-        }
-        let (mut runs, mut count) = (Vec::<Range<u32>>::new(), 0);
-        for (place, number) in places.iter_mut().zip(0..) {
-            if *place != first + number {
-                continue;
-            }
-            *place = count;
-            count += 1;
-            match runs.last_mut() {
-                Some(run) if run.end == number => run.end += 1,
-                _ => runs.push(number..number + 1),
-            }
-        }
-        Self { places, runs }
+/// Returns, for each of a shard's blocks, the place of the block that stands for it.
+fn places(blocks: usize, members: Grouped<Member>) -> Vec<u32> {
+    let mut places = vec![0; blocks];
+    for Member { number, place } in members.items {
+        places[number.to_usize()] = place;
     }
+    places
 }
 
-impl All<'_> {
-    /// Returns the number of the new block at a place.
-    fn number(&self, place: u32) -> u32 {
-        let shard = self.firsts.partition_point(|&first| first <= place) - 1;
-        let in_shard = place - self.firsts[shard];
-        // All blocks of the table itself keep their numbers.
-        let Some(shard) = shard.checked_sub(1) else { return in_shard };
-        self.numbers[shard] + self.new[shard].places[in_shard.to_usize()]
-    }
-
-    /// Returns the numbers that the blocks of a shard get.
-    fn numbers_of(&self, shard: usize) -> Vec<u32> {
-        let (NewBlocks { places, runs }, mut next) = (&self.new[shard], self.numbers[shard]);
-        let mut numbers = Vec::with_capacity(places.len());
-        let end = places.len() as u32;
-        for run in runs.iter().cloned().chain(iter::once(end..end)) {
-            let others = places.get(numbers.len()..run.start.to_usize()).unwrap_or_default();
-            numbers.extend(others.iter().map(|&place| self.number(place)));
-            let after = next + run.len() as u32;
-            numbers.extend(next..after);
-            next = after;
+/// Returns the numbers of the blocks that stand for themselves: all blocks without `places`. There are `first` blocks
+/// before the shard.
+fn runs(blocks: usize, first: u32, places: Option<&[u32]>) -> Vec<Range<u32>> {
+    let Some(places) = places else { return iter::once(0..blocks as u32).collect() };
+    let mut runs = Vec::<Range<u32>>::new();
+    for (&place, number) in places.iter().zip(0..) {
+        if place != first + number {
+            continue;
         }
-        numbers
+        match runs.last_mut() {
+            Some(run) if run.end == number => run.end += 1,
+            _ => runs.push(number..number + 1),
+        }
     }
+    runs
 }

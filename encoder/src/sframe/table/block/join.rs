@@ -38,11 +38,12 @@ impl<'a> Blocks<'a> {
         map(pool, parts, |(out, at)| self.pieces.write(own, at, out));
     }
 
-    /// Drops all blocks but some runs, and moves the bytes of these runs together. Returns the bytes as pieces.
+    /// Moves the bytes of some runs of blocks together, and returns them as pieces. All other blocks lose their bytes.
     /// No block can be added or read afterwards.
     pub(crate) fn keep(&mut self, runs: &[Range<u32>]) -> Pieces<'a> {
         let mut bytes = mem::take(&mut self.bytes);
         let (mut kept, mut own, own_memory) = (Pieces::default(), 0, self.pieces.memories() as u32);
+        let mut next = 0;
         for run in runs {
             let (from, to, at) = (self.end_of(run.start), self.end_of(run.end), kept.sum());
             self.pieces.for_each_in(from..to, |len, place| {
@@ -57,16 +58,12 @@ impl<'a> Blocks<'a> {
                 };
                 kept.add(kept.sum(), memory, from as u32, len as u32);
             });
-            let starts = &mut self.starts[run.start.to_usize()..run.end.to_usize()];
-            starts.iter_mut().for_each(|start| *start = *start - from as u32 + at);
+            let (run_start, run_end) = (run.start.to_usize(), run.end.to_usize());
+            self.starts[next..run_start].fill(at);
+            self.starts[run_start..run_end].iter_mut().for_each(|start| *start = *start - from as u32 + at);
+            next = run_end;
         }
-        keep_runs(&mut self.starts, runs);
-        if !self.attributes.is_empty() {
-            keep_runs(&mut self.attributes, runs);
-        }
-        if let Some(index) = &mut self.index {
-            keep_runs(&mut index.hashes, runs);
-        }
+        self.starts[next..].fill(kept.sum());
         bytes.truncate(own);
         bytes.shrink_to_fit();
         kept.with_memories(mem::take(&mut self.pieces), bytes)
@@ -146,14 +143,4 @@ impl<'a> Blocks<'a> {
             && self.known(self.starts[number.to_usize()].to_usize(), len) == others.known(start, len)
             && self.attribute(number) == others.attribute(other)
     }
-}
-
-/// Keeps some runs of items.
-fn keep_runs<T: Copy>(items: &mut Vec<T>, runs: &[Range<u32>]) {
-    let mut count = 0;
-    for run in runs {
-        items.copy_within(run.start.to_usize()..run.end.to_usize(), count);
-        count += run.len();
-    }
-    items.truncate(count);
 }
