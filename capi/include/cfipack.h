@@ -136,11 +136,11 @@
 /* The table of the last frame's code is damaged. */
 #define CFIPACK_END_TABLE 9
 
-/* The end is unknown: the return address is 0, but not the caller's frame pointer; or either is 0 where a frame is a
- * guess. The last frame may be outermost, or callers are missing. */
+/* The end is unknown: the return address is 0, but the caller's frame pointer is not or is not known; or either is 0
+ * where a frame is a guess. The last frame may be outermost, or callers are missing. */
 #define CFIPACK_END_GUESSED_NULL 10
 
-/* The return address is in no module, or no call is before it and it depends on a guess or no table covers it. */
+/* The return address is in no module. After a guess it is also this if no call is before the return address. */
 #define CFIPACK_END_NOT_CODE 11
 
 /* The section is `.eh_frame`. */
@@ -496,9 +496,8 @@ typedef struct cfipack_module {
     const struct cfipack_range *switches;
     /* The number of elements in `switches`. */
     size_t num_switches;
-    /* The bytes of the code from `start` on, or null. Walks then refuse return addresses that follow no call, if
-     * they depend on a guess or no table covers them. In the process itself, this is `start` as a pointer, if the code
-     * can be read. */
+    /* The bytes of the code from `start` on, or null. Walks then refuse return addresses that depend on a guess and
+     * follow no call. In the process itself, this is `start` as a pointer, if the code can be read. */
     const uint8_t *code;
     /* The length of `code` in bytes. It may be less than the module's. */
     size_t code_len;

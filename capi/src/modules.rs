@@ -47,9 +47,8 @@ pub struct cfipack_module {
     pub switches: *const cfipack_range,
     /// The number of elements in `switches`.
     pub num_switches: usize,
-    /// The bytes of the code from `start` on, or null. Walks then refuse return addresses that follow no call, if
-    /// they depend on a guess or no table covers them. In the process itself, this is `start` as a pointer, if the code
-    /// can be read.
+    /// The bytes of the code from `start` on, or null. Walks then refuse return addresses that depend on a guess and
+    /// follow no call. In the process itself, this is `start` as a pointer, if the code can be read.
     pub code: *const u8,
     /// The length of `code` in bytes. It may be less than the module's.
     pub code_len: usize,

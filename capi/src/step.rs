@@ -134,7 +134,8 @@ unsafe fn common_step(
     num_memory: usize,
     out: *mut cfipack_caller,
 ) -> Option<()> {
-    // One test for all pointers: they are aligned, not null, and in the lower half of memory, as all of a program is.
+    // One test for all pointers: they are aligned, not null, and in the lower half of memory. Others are right, but take
+    // longer.
     let pointers = [row.addr(), registers.addr(), memory.addr(), out.addr()];
     let bits = pointers.iter().fold(0, |bits, pointer| bits | pointer.wrapping_sub(align_of::<u64>()));
     if bits & (isize::MIN as usize | (align_of::<u64>() - 1)) != 0 || num_memory != 1 {
@@ -273,7 +274,8 @@ unsafe fn word_of_any(memory: &[cfipack_memory], address: Address, arch: Arch) -
 #[inline(always)]
 unsafe fn word_of(piece: &cfipack_memory, address: Address, arch: Arch) -> Option<u64> {
     let size = usize::from(arch.pointer_size());
-    // An address below the piece has a larger offset than any address in it.
+    // An address below the piece has a larger offset than any address in it. (A piece may run over the end of the address
+    // space.)
     let offset = address.0.wrapping_sub(piece.address);
     if piece.bytes.is_null() || offset > piece.len.checked_sub(size)?.to_u64() {
         return None;

@@ -23,10 +23,10 @@ pub const CFIPACK_END_NOT_RISING: u32 = 7;
 pub const CFIPACK_END_RULE: u32 = 8;
 /// The table of the last frame's code is damaged.
 pub const CFIPACK_END_TABLE: u32 = 9;
-/// The end is unknown: the return address is 0, but not the caller's frame pointer; or either is 0 where a frame is a
-/// guess. The last frame may be outermost, or callers are missing.
+/// The end is unknown: the return address is 0, but the caller's frame pointer is not or is not known; or either is 0
+/// where a frame is a guess. The last frame may be outermost, or callers are missing.
 pub const CFIPACK_END_GUESSED_NULL: u32 = 10;
-/// The return address is in no module, or no call is before it and it depends on a guess or no table covers it.
+/// The return address is in no module. After a guess it is also this if no call is before the return address.
 pub const CFIPACK_END_NOT_CODE: u32 = 11;
 
 /// Returns the number of an end.

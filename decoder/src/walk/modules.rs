@@ -49,7 +49,7 @@ impl<'a, 'm> Module<'a, 'm> {
     }
 
     /// Sets the bytes of the code, from the start of its range. Fewer bytes than the range has are allowed. Walks then
-    /// refuse return addresses that follow no call, if they depend on a guess or no table covers them.
+    /// refuse return addresses that depend on a guess and follow no call.
     #[must_use]
     pub const fn with_bytes(mut self, bytes: &'m [u8]) -> Self {
         self.bytes = bytes;

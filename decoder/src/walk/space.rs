@@ -36,14 +36,14 @@ pub trait AddressSpace {
         false
     }
 
-    /// Returns whether there may be code at an address. A walk asks it for return addresses that no table covers or that
-    /// depend on a guess, and does not go on where there is none.
+    /// Returns whether there may be code at an address. A walk asks it for every return address that no table
+    /// covers, and does not go on where there is none.
     fn is_code(&self, pc: Address) -> bool {
         pc.0 != 0
     }
 
-    /// Returns whether a call is directly before a return address, or `None` if the code cannot be read. A walk asks it
-    /// where [`is_code`](Self::is_code) returns true, and does not go on where there is none.
+    /// Returns whether a call is directly before a return address, or `None` if the code cannot be read. A walk asks
+    /// it for return addresses that depend on a guess.
     fn follows_call(&self, pc: Address) -> Option<bool> {
         let _ = pc;
         None

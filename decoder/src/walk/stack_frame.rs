@@ -68,14 +68,14 @@ pub enum End {
     /// ([`AddressSpace::is_start`](super::AddressSpace::is_start)). The stack is complete.
     Start,
     /// The return address and the caller's frame pointer are 0, and no frame is a guess. ABIs and runtimes mark the
-    /// outermost frame in this way. The stack is complete.
+    /// outermost frame in this way. (s390x has no frame pointers: there the return address decides.) The stack is complete.
     Null,
-    /// The end is unknown: the return address is 0, but not the caller's frame pointer; or either is 0 where a frame is a
-    /// guess. Either the last frame is outermost, or callers are missing because its row is wrong or its code has other
+    /// The end is unknown: the return address is 0, but the caller's frame pointer is not or is not known; or either is 0
+    /// where a frame is a guess. Either the last frame is outermost, or callers are missing because its row is wrong or its code has other
     /// values in the register.
     GuessedNull,
-    /// The return address is in no code of the address space. It is also this if the code before the return address is
-    /// no call, after a guess or where no table covers it. The last frame is the last one that counts.
+    /// The return address is in no code of the address space. After a guess it is also this if the code before the
+    /// return address is no call. The last frame is the last one that counts.
     NotCode {
         /// The return address.
         pc: Address,

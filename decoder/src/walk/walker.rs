@@ -161,27 +161,25 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
     #[inline(always)]
     fn look_ahead(&mut self) -> Result<(), End> {
         self.row = None;
-        let mut is_covered = true;
         // A damaged table, or a row that cannot be cached, is found again if the walk goes on.
         if let Ok(Ok(row)) = self.find() {
             self.row = Some(row);
-            is_covered = !matches!(row.action(), Action::NoRow);
+            let is_covered = !matches!(row.action(), Action::NoRow);
+            if !is_covered && !self.space.is_code(self.frame.lookup_address()) {
+                return Err(End::NotCode { pc: self.frame.pc });
+            }
         }
-        let is_checked = match self.frame.found_by {
-            FoundBy::Registers | FoundBy::FramePointer => true,
-            FoundBy::Table => is_covered,
-            FoundBy::TableAfterGuess => false,
-        };
-        if is_checked || self.may_be_return_address(self.frame) {
-            return Ok(());
+        // Without a guess, code that is entered without a call may be there: a trampoline of signals, or the start of a
+        // context.
+        if self.frame.found_by == FoundBy::TableAfterGuess && !self.may_be_return_address(self.frame) {
+            return Err(End::NotCode { pc: self.frame.pc });
         }
-        Err(End::NotCode { pc: self.frame.pc })
+        Ok(())
     }
 
-    /// Returns false if the PC is in no code, or if the code before a return address can be read and is no call.
+    /// Returns false if the code before a return address can be read and is no call.
     fn may_be_return_address(&self, frame: StackFrame) -> bool {
-        self.space.is_code(frame.lookup_address())
-            && (frame.is_exact || self.space.follows_call(frame.pc) != Some(false))
+        frame.is_exact || self.space.follows_call(frame.pc) != Some(false)
     }
 
     /// Returns how a caller is found by the row of the last frame.
@@ -257,7 +255,8 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         let pc = caller.without_signature(self.address_bits);
         let found_by = FoundBy::FramePointer;
         let frame = StackFrame { pc, sp, is_exact: false, found_by };
-        if pc.0 != 0 && !self.may_be_return_address(frame) {
+        let is_code = || self.space.is_code(frame.lookup_address()) && self.may_be_return_address(frame);
+        if pc.0 != 0 && !is_code() {
             return Err(End::NoRow);
         }
         self.enter(caller, false, found_by)?;
@@ -276,9 +275,10 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         }
         let pc = caller.without_signature(self.address_bits);
         if pc.0 == 0 {
-            // A wrong row leads to a word of 0 more often than to any other word that may be a return address.
-            let is_end = caller.fp == Some(0) && !found_by.is_guess();
-            return Err(if is_end { End::Null } else { End::GuessedNull });
+            // A wrong row leads to a word of 0 more often than to any other word that may be a return address. So where
+            // functions have frame pointers, the caller's must be 0, too.
+            let is_marked = caller.fp == Some(0) || self.arch.frame_record().is_none();
+            return Err(if is_marked && !found_by.is_guess() { End::Null } else { End::GuessedNull });
         }
         self.frame = StackFrame { pc, sp: caller.sp, is_exact, found_by };
         self.registers = caller.registers();
