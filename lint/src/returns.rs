@@ -1,9 +1,9 @@
 //! Finds functions that never return, by their names or by their code. A function is followed only when it is asked
 //! for.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways, jump_slot, may_return};
+use cfipack_code::{Analysis, Code, Flow, Instructions, jump_slot, may_return};
 use cfipack_container::{File, Symbols};
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::cfi::Functions;
@@ -22,9 +22,6 @@ const MAX_FUNCTIONS: usize = 1 << 10;
 /// How often functions are followed again for a decision. If answers still change after that, all of the decision's
 /// functions are assumed to return.
 const MAX_PASSES: usize = 16;
-
-/// How many called functions are followed to find a convention without callee-saved registers.
-const MAX_CALLED: usize = 64;
 
 /// How many bytes of a function are read for a path without a call.
 const LEAF: u64 = 1 << 9;
@@ -223,27 +220,6 @@ impl<'r, 'f> Returns<'r, 'f> {
             waiting.extend(target.into_iter().chain(falls.then_some(index + 1)));
         }
         false
-    }
-
-    /// Returns whether a function calls another function of this file, or jumps to it, that gets arguments in callee-saved
-    /// registers. Then the function follows the same convention.
-    pub fn have_own_convention(&self, instructions: &Instructions) -> bool {
-        let targets = instructions.iter().filter_map(|instruction| match instruction.flow {
-            Flow::Call(target) | Flow::Jump(target) => target.filter(|target| self.is_start(*target)),
-            _ => None,
-        });
-        let targets: BTreeSet<Address> = targets.collect();
-        targets.into_iter().take(MAX_CALLED).any(|target| self.gets_arguments(target))
-    }
-
-    fn gets_arguments(&self, start: Address) -> bool {
-        let size = self.functions.end(start).map_or(0, |end| end.0 - start.0);
-        let code = self.memory.code(start, size).filter(|_| (1..=MAX_CODE).contains(&size));
-        let Some((bytes, relocated)) = code else { return false };
-        let code = Code { arch: self.arch, start, bytes, relocated: &relocated };
-        let entry = State::at_entry(self.arch);
-        let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
-        Analysis::new(code, &Instructions::new(&code), self.memory, ways).has_own_convention()
     }
 
     /// Returns whether the function at an address may return.

@@ -135,7 +135,7 @@ impl<'l, 'f> Linter<'l, 'f> {
             let ways = Ways { start, entries: &own, call_sites: &call_sites, noreturn: &noreturn };
             let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
             let judge = Judge::new(&analysis, &self.rows, self.red_zone);
-            let mut judgement = judge.judge();
+            let judgement = judge.judge();
             // After a call that does not return, the state can be wrong everywhere. So can a guess at the calls that do
             // not return.
             let mut calls = Vec::new();
@@ -149,12 +149,6 @@ impl<'l, 'f> Linter<'l, 'f> {
                 has_last_calls |= !calls.is_empty();
             }
             if calls.is_empty() || round == ROUNDS {
-                let is_lost = |finding: &Finding| finding.kind == Kind::LostRegister;
-                if judgement.findings.iter().any(is_lost)
-                    && self.returns.have_own_convention(analysis.instructions())
-                {
-                    judgement.findings.retain(|finding| !is_lost(finding));
-                }
                 let outcome = self.outcome(&analysis, &judge, judgement, evaluated);
                 return Outcome { is_entered, has_last_calls, ..outcome };
             }
