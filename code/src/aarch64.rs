@@ -98,10 +98,11 @@ pub(crate) fn decode(
 /// memory and change three registers, `setp`, `setm`, `sete` set memory and change two. yaxpeax-arm does not know them.
 /// Source: Arm Architecture Reference Manual, "Memory Copy and Memory Set instructions".
 fn copied(word: u32) -> Option<u64> {
-    let is_mops = word & 0xfb20_0c00 == 0x1900_0400;
-    let is_set = word >> 22 & 3 == 3;
-    let bit = |at: u32| 1_u64 << (word >> at & 31);
-    is_mops.then(|| bit(0) | bit(5) | if is_set { 0 } else { bit(16) })
+    let (is_set, stage) = (word >> 22 & 3 == 3, word >> 14 & 3);
+    let places: &[u32] = if is_set { &[0, 5] } else { &[0, 5, 16] };
+    let registers = places.iter().fold(0, |bits, place| bits | 1_u64 << (word >> place & 31));
+    let is_mops = word & 0xfb20_0c00 == 0x1900_0400 && !(is_set && stage == 3);
+    (is_mops && registers & 1 << 31 == 0).then_some(registers)
 }
 
 fn sets_flags(instruction: &Instruction) -> bool {

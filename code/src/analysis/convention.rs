@@ -5,6 +5,7 @@ use cfipack_format::Family;
 use super::Analysis;
 use crate::instruction::{Flow, Index, Instruction, Op, REGISTERS, callee_saved_bits, index_of};
 use crate::state::State;
+use crate::value::Value;
 use crate::x86;
 
 impl Analysis<'_> {
@@ -22,14 +23,17 @@ impl Analysis<'_> {
     fn uses_argument(&self, instruction: &Instruction, state: &State) -> bool {
         let arch = self.code.arch;
         let owned = callee_saved_bits(arch);
-        let is_argument = |index: Index| {
+        let owner = |index: Index| {
             let own = state.at(index).origin().filter(|own| *own != arch.frame_pointer());
-            own.and_then(|own| index_of(arch, own)).is_some_and(|own| owned & 1 << own != 0)
+            own.and_then(|own| index_of(arch, own)).filter(|own| owned & 1 << own != 0)
         };
+        let is_argument = |index: Index| owner(index).is_some();
         let flow = instruction.flow;
         let enters_other = matches!(flow, Flow::Call(_)) || (flow != Flow::Return && self.leaves(flow));
         let mut others = (0..REGISTERS as Index).filter(|index| owned & 1 << index == 0);
-        enters_other && others.any(is_argument)
+        // If the owner has its value, the other register is a rest of keeping it.
+        let is_handed_on = |index: Index| owner(index).is_some_and(|own| state.at(own) != Value::caller(own));
+        enters_other && others.any(is_handed_on)
             || self.accessed(instruction).into_iter().flatten().any(is_argument)
             || self.instructions.ops(instruction).iter().any(|op| match *op {
                 Op::Load { base, .. } | Op::Store { base, .. } => is_argument(base),
