@@ -5,8 +5,8 @@
 
 A compiler is a command, for example "gcc", "clang --target=aarch64-linux-gnu" or "chroot DIRECTORY ocamlopt". Prints for
 each language, architecture and kind of fault how many functions with the fault have a new finding, and each fault that is
-missed, with the verdict about the function. Faults that change no row that can be observed are not planted. Status 1: fewer than 99 % of a kind are found, or lint
-accuses a function without a fault.
+missed, with the verdict about the function. Faults that change no row that can be observed are not planted. Status 1: fewer
+than 99 % of a kind are found, lint accuses a function without a fault, or no fault is planted for a compiler.
 """
 import collections
 import pathlib
@@ -54,7 +54,7 @@ def main(command, *compilers):
                         verdict = "clean" if linted.is_clean(command, trial.file, name) else "undecided"
                         missed.append(f"{verdict}: {trial.title}: {name}: {kind}: {words}")
             if counts.total() == tested:
-                sys.exit(f"{compiler}: no fault is planted; the last word that is no option must be the compiler")
+                sys.exit(f"{compiler}: no fault is planted; the last word that is no option must be a compiler that text.py knows, for example gcc or rustc")
     print(*missed, sep="\n")
     failed = bool(accused)
     for key in sorted({key[:3] for key in counts}):
