@@ -54,7 +54,7 @@ def main(command, *compilers):
                         verdict = "clean" if linted.is_clean(command, trial.file, name) else "undecided"
                         missed.append(f"{verdict}: {trial.title}: {name}: {kind}: {words}")
             if counts.total() == tested:
-                sys.exit(f"{compiler}: no fault is planted; the last word that is no option must be a compiler that text.py knows, for example gcc or rustc")
+                sys.exit(f"{compiler}: no fault is planted: the last word that is no option must be gcc, clang, rustc or the like")
     print(*missed, sep="\n")
     failed = bool(accused)
     for key in sorted({key[:3] for key in counts}):
