@@ -145,6 +145,11 @@ impl State {
         self.slots.len()
     }
 
+    /// Returns the memory of a copy, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.slots)
+    }
+
     /// Changes the state before a call into the state at the called code: nothing is known about its return address.
     pub(crate) fn enter_call(&mut self, arch: Arch) {
         let pushed = arch.pushed_by_call() as i32;

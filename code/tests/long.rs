@@ -99,11 +99,12 @@ fn instructions_of_a_long_function_are_the_same() {
 #[test]
 fn a_long_function_with_many_states_is_followed_to_its_end() {
     let mut bytes = Vec::new();
-    for number in 0..20_000_u32 {
-        // mov ebx, number; je over the call; call
+    for number in 0..5_000_u32 {
+        // mov ebx, number; je over the call; call; nop...
         bytes.push(0xbb);
         bytes.extend(number.to_le_bytes());
         bytes.extend([0x74, 5, 0xe8, 0, 0, 0x20, 0]);
+        bytes.extend([0x90; 400]);
     }
     bytes.push(0xc3);
     followed(&bytes, |analysis| {

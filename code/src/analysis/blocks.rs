@@ -80,19 +80,21 @@ impl Starts {
 #[derive(Debug)]
 pub(super) struct Pool {
     states: HashSet<Arc<State>>,
+    /// The memory of the states, in bytes, and the most that they may take.
+    memory: usize,
     max: usize,
     is_full: bool,
 }
 
 impl Pool {
-    /// Limits on the different states that blocks of a long function have at a time: one for every 8 bytes, plus 4096.
-    /// A function that puts a number into a register, and calls after a branch, has one for every 12 bytes.
-    const STATES: (usize, usize) = (8, 1 << 12);
+    /// Limits on the memory of the different states that blocks of a long function have at a time: 5 bytes for every byte,
+    /// plus a mebibyte. Compiled functions have at most one state for every 149 bytes.
+    const MEMORY: (usize, usize) = (5, 1 << 20);
 
     /// Makes a pool for a function with this number of bytes. The result is `None` for a short function.
     pub fn new(len: usize) -> Option<Self> {
-        let max = len / Self::STATES.0 + Self::STATES.1;
-        (len > LONG).then(|| Self { states: HashSet::new(), max, is_full: false })
+        let max = len.saturating_mul(Self::MEMORY.0).saturating_add(Self::MEMORY.1);
+        (len > LONG).then(|| Self { states: HashSet::new(), memory: 0, max, is_full: false })
     }
 
     /// Returns the shared state that equals a state. The result is `None` if there are too many states.
@@ -101,10 +103,12 @@ impl Pool {
             return Some(Arc::clone(known));
         }
         // Now and then, states that no block has any more are removed.
-        if self.states.len() >= 2 * self.max && !self.is_full {
+        if self.memory > self.max && !self.is_full {
             self.states.retain(|state| Arc::strong_count(state) > 1);
-            self.is_full = self.states.len() > self.max;
+            self.memory = self.states.iter().map(|state| state.memory()).sum();
+            self.is_full = self.memory > self.max / 4 * 3;
         }
+        self.memory += state.memory();
         let shared = (!self.is_full).then(|| Arc::new(state.clone()))?;
         self.states.insert(Arc::clone(&shared));
         Some(shared)
