@@ -106,6 +106,12 @@ fn rustc_with_the_driver() {
     assert_eq!(successful(&mut Command::new(&output)).stdout, b"41\n");
 }
 
+/// Copies a program in a process of its own. If this process had the copy open, a test that starts another process at this
+/// moment would hand the open file on, and the system refuses to run a file that is open for writing.
+fn copy_program(from: &Path, to: &Path) {
+    successful(Command::new("cp").args([from, to]));
+}
+
 /// Returns `PATH` with these directories before the others.
 fn path_from(first: &[&Path]) -> OsString {
     let rest = env::var_os("PATH").unwrap_or_default();
@@ -119,8 +125,9 @@ fn driven(name: &str, script: &str, arguments: &[&OsStr], variables: &[(&str, &s
     let directory = scratch(name);
     let bin = directory.join("bin");
     fs::create_dir(&bin).unwrap();
-    fs::write(bin.join("ld.x"), format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(bin.join("ld.x"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(bin.join("script"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(bin.join("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    copy_program(&bin.join("script"), &bin.join("ld.x"));
     // With `gcc -B` the driver comes first in `PATH`. It has to skip itself when it looks for the linker.
     symlink(DRIVER, directory.join("ld.x")).unwrap();
     let path = path_from(&[&directory, &bin]);
@@ -374,7 +381,7 @@ fn too_many_response_files() {
 #[test]
 fn copies_of_the_driver() {
     let directory = scratch("linker-driver-copy");
-    fs::copy(DRIVER, directory.join("ld.y")).unwrap();
+    copy_program(DRIVER.as_ref(), &directory.join("ld.y"));
     let mut driver = Command::new(DRIVER);
     driver.env("CFI2SFRAME_LD", directory.join("ld.y")).env("PATH", &directory);
     let output = driver.output().unwrap();
@@ -384,7 +391,7 @@ fn copies_of_the_driver() {
 
     // Called by its path, the copy is found again and again.
     fs::create_dir(directory.join("other")).unwrap();
-    fs::copy(DRIVER, directory.join("other/ld.y")).unwrap();
+    copy_program(DRIVER.as_ref(), &directory.join("other/ld.y"));
     let path = env::join_paths([&directory, &directory.join("other")]).unwrap();
     let output = Command::new(directory.join("ld.y")).env("PATH", path).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
