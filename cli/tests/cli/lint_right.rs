@@ -218,7 +218,7 @@ fn rows_that_cannot_be_evaluated_are_not_accused() {
         found_in(&tools, "last.o")
     };
     is(&report(".cfi_escape 0x0f, 2, 0x8f, 0\n\tnop\n\t.cfi_def_cfa_offset 0"), &[]);
-    is(&report("nop"), &[("f", "return-address")]);
+    is(&report("nop"), &[("f+0x4", "return-address")]);
 }
 
 /// The FDE starts after the first instructions. This is one fault, and the rows are not compared.
