@@ -115,7 +115,7 @@ const CALL: [u8; 5] = [0xe8, 0, 0, 0x20, 0];
 /// the same instructions again and again.
 #[test]
 #[ignore = "needs valgrind"]
-fn long_functions_cost_in_proportion() {
+fn long_functions_cost_in_proportion_slow() {
     let directory = scratch("growth-long-counted");
     // The second function has no CFI.
     let verbs: [(usize, &[&str]); 3] = [
