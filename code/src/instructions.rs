@@ -121,14 +121,15 @@ impl Instructions {
         if self.iter().all(|instruction| hidden(&instruction).is_none()) {
             return found;
         }
-        let mut seen = vec![false; self.len];
+        let mut seen = Marks::new(self.len);
         let (mut waiting, mut calls) = (vec![0], VecDeque::new());
         // A call may never return, so the code after calls comes last.
         while let Some(index) = waiting.pop().or_else(|| calls.pop_front()) {
             let Some(instruction) = self.get(index) else { continue };
-            if std::mem::replace(&mut seen[index], true) {
+            if seen.contains(index) {
                 continue;
             }
+            seen.mark(index);
             let (flow, next) = (instruction.flow, index + 1);
             match flow {
                 Flow::Call(_) => calls.push_back(next),
@@ -136,7 +137,7 @@ impl Instructions {
                 _ => {}
             }
             if let Some(offset) = hidden(&instruction) {
-                let around = self.index_around(offset).filter(|around| seen[*around]);
+                let around = self.index_around(offset).filter(|around| seen.contains(*around));
                 let before = around.map(|around| &code.bytes[self.offset(around) as usize..offset as usize]);
                 if before.is_none_or(is_lock) {
                     found.push(offset);

@@ -22,6 +22,7 @@ use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
 use crate::instruction::{Flow, Instruction};
+use crate::marks::Marks;
 use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
@@ -281,7 +282,7 @@ impl<'j, 'c> Judge<'j, 'c> {
             let mut call = None;
             // For each instruction, whether a finding or an instruction before it explains a wrong CFA, or an instruction
             // before it an unknown CFA.
-            let mut explained = vec![false; self.count];
+            let mut explained = Marks::new(self.count);
             self.analysis.for_each(|index, instruction, state| {
                 match (self.cfa(index), state) {
                     (CfaState::Right, _) if self.wrong(index) & OPEN == 0 => judgement.right += 1,

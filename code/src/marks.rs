@@ -8,6 +8,11 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
+    /// Makes room for marks at `len` places.
+    pub fn new(len: usize) -> Self {
+        Self { chunks: vec![(0, 0); len.div_ceil(64)] }
+    }
+
     /// Removes all marks, and makes room for marks at `len` places.
     pub fn clear(&mut self, len: usize) {
         self.chunks.clear();
@@ -31,6 +36,11 @@ impl Marks {
             count += bits.count_ones();
         }
         count as usize
+    }
+
+    /// Returns whether a place has a mark.
+    pub fn contains(&self, place: usize) -> bool {
+        self.chunks[place / 64].0 & 1 << (place % 64) != 0
     }
 
     /// Returns the number of the mark at a place.
@@ -64,7 +74,7 @@ impl Marks {
         all.flat_map(|(chunk, (bits, _))| indexes(*bits).map(move |bit| 64 * chunk + usize::from(bit)))
     }
 
-    /// Returns the number of the first mark from a place on whose bit in `others` is clear.
+    /// Returns the number of the first mark, from a place on, at a place whose bit in `others` is not set.
     pub fn next_without(&self, place: usize, others: &[u64]) -> Option<usize> {
         let mut following = u64::MAX << (place % 64);
         for (chunk, others) in others.iter().enumerate().skip(place / 64) {

@@ -6,6 +6,7 @@ use cfipack_format::{Cfa, CfaWords, Register, RegisterName, Rule};
 use super::compare::CfaState;
 use super::{Finding, Judge, Judgement, Kind, is_wrong};
 use crate::instruction::{Flow, Instruction, Op, index_of, register_of};
+use crate::marks::Marks;
 use crate::rows::FullRow;
 use crate::state::State;
 use crate::value::Value;
@@ -18,34 +19,32 @@ impl Judge<'_, '_> {
         instruction: &Instruction,
         state: &State,
         found: &mut Vec<Finding>,
-        explained: &mut [bool],
+        explained: &mut Marks,
     ) {
         let [next, taken] = self.analysis.next_by(index, instruction.flow);
         for (to, is_taken) in [(next, false), (taken, true)] {
             let Some(to) = to else { continue };
-            explained[to] |=
-                is_wrong(self.cfa(index)) || self.enters_subroutine((index, instruction.flow), to);
-            explained[to] |= self.cfa(to) == CfaState::Unknown;
+            let enters_subroutine = || self.enters_subroutine((index, instruction.flow), to);
+            if is_wrong(self.cfa(index)) || self.cfa(to) == CfaState::Unknown || enters_subroutine() {
+                explained.mark(to);
+            }
             // Most instructions do not change whether the CFA is right.
             if self.cfa(to) == self.cfa(index) && self.cfa(to) != CfaState::Unknown {
                 continue;
             }
             let after = self.analysis.after(state, instruction, is_taken);
             let finding = self.edge((index, instruction), to, state, &after);
-            explained[to] |= finding.is_some();
+            if finding.is_some() {
+                explained.mark(to);
+            }
             found.extend(finding);
         }
     }
 
     /// Finds wrong CFAs that no edge explains: at the entry, where a jump table, a landing pad or another function leads,
     /// or after an instruction whose CFA is not known. A function with a wrong CFA always has a finding.
-    pub(super) fn unexplained(
-        &self,
-        explained: &[bool],
-        found: &mut Vec<Finding>,
-        judgement: &mut Judgement,
-    ) {
-        let is_open = |index: usize| is_wrong(self.cfa(index)) && (index == 0 || !explained[index]);
+    pub(super) fn unexplained(&self, explained: &Marks, found: &mut Vec<Finding>, judgement: &mut Judgement) {
+        let is_open = |index: usize| is_wrong(self.cfa(index)) && (index == 0 || !explained.contains(index));
         let is_explained = !(0..self.count).any(is_open);
         let has_subroutine = |(index, one): (usize, Instruction)| {
             let mut next = self.analysis.next_by(index, one.flow).into_iter().flatten();
@@ -57,7 +56,9 @@ impl Judge<'_, '_> {
         let wrong = self.verdicts.iter().find(|verdict| is_wrong(verdict.compared.cfa));
         let first = wrong.map(|verdict| verdict.first as usize).filter(|_| !has_fault);
         let is_entry = |index: usize| {
-            self.cfa(index) == CfaState::Unknown && !explained[index] && self.analysis.is_start(index)
+            self.cfa(index) == CfaState::Unknown
+                && !explained.contains(index)
+                && self.analysis.is_start(index)
         };
         if is_explained && first.is_none() && !(0..self.count).any(is_entry) {
             return;

@@ -111,8 +111,8 @@ pub const CODE: &[Shape] = &[
 
 /// Instructions of which a long function consists, with their names, and the most bytes of memory for each byte of code.
 pub const LONG: &[(&str, Arch, &[u8], usize)] = &[
-    ("nop", Arch::Amd64, &[0x90], 3),
-    ("int3", Arch::Amd64, &[0xcc], 3),
+    ("nop", Arch::Amd64, &[0x90], 2),
+    ("int3", Arch::Amd64, &[0xcc], 2),
     ("xor ecx, eax", Arch::Amd64, &[0x31, 0xc1], 2),
     ("mov [rdi], eax", Arch::Amd64, &[0x89, 0x07], 2),
     // Each instruction changes whether the row is right.
