@@ -115,7 +115,8 @@
  * `cfipack_process_modules_walk`: the first thread started in the last frame. The stack is complete. */
 #define CFIPACK_END_START 2
 
-/* The return address and the caller's frame pointer are 0, and no frame is a guess. The stack is complete. */
+/* The return address and the caller's frame pointer are 0 (on s390x, the return address), and no frame is a guess. The
+ * stack is complete. */
 #define CFIPACK_END_NULL 3
 
 /* No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack. */

@@ -9,7 +9,8 @@ pub const CFIPACK_END_OUTERMOST: u32 = 1;
 /// The last frame is in `starts` or `switches` of its module, so the stack starts there. For
 /// `cfipack_process_modules_walk`: the first thread started in the last frame. The stack is complete.
 pub const CFIPACK_END_START: u32 = 2;
-/// The return address and the caller's frame pointer are 0, and no frame is a guess. The stack is complete.
+/// The return address and the caller's frame pointer are 0 (on s390x, the return address), and no frame is a guess. The
+/// stack is complete.
 pub const CFIPACK_END_NULL: u32 = 3;
 /// No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack.
 pub const CFIPACK_END_NO_ROW: u32 = 4;

@@ -97,7 +97,7 @@ impl Pool {
         (len > LONG).then(|| Self { states: HashSet::new(), memory: 0, max, is_full: false })
     }
 
-    /// Returns the shared state that equals a state. The result is `None` if there are too many states.
+    /// Returns the shared state that equals a state. The result is `None` if the states take too much memory.
     pub fn share(&mut self, state: &State) -> Option<Arc<State>> {
         if let Some(known) = self.states.get(state) {
             return Some(Arc::clone(known));

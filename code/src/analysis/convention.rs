@@ -12,7 +12,7 @@ impl Analysis<'_> {
     /// Returns whether the code uses the caller's value of a callee-saved register for more than to keep it: as an address, in
     /// a comparison, or in another register for the next function. Then the register is an argument, and no register has an
     /// owner. The frame pointer does not count, because code may follow the chain of frames.
-    pub fn has_own_convention(&self) -> bool {
+    pub(crate) fn has_own_convention(&self) -> bool {
         let mut found = false;
         self.for_each(|_, instruction, state| {
             found = found || state.is_some_and(|state| self.uses_argument(instruction, state));
@@ -31,7 +31,7 @@ impl Analysis<'_> {
         let flow = instruction.flow;
         let enters_other = matches!(flow, Flow::Call(_)) || (flow != Flow::Return && self.leaves(flow));
         let mut others = (0..REGISTERS as Index).filter(|index| owned & 1 << index == 0);
-        // If the owner has its value, the other register is a rest of keeping it.
+        // If the callee-saved register has the caller's value again, the copy in another register is left over from keeping it.
         let is_handed_on = |index: Index| owner(index).is_some_and(|own| state.at(own) != Value::caller(own));
         enters_other && others.any(is_handed_on)
             || self.accessed(instruction).into_iter().flatten().any(is_argument)

@@ -240,9 +240,9 @@ fn registers_of_another_convention_are_not_lost() {
     // mov rdx, rbx; mov rax, [rdi]; xor ebx, ebx; mov rbx, rdx; ret
     let saves = [0x48, 0x89, 0xda, 0x48, 0x8b, 0x07, 0x31, 0xdb, 0x48, 0x89, 0xd3, 0xc3];
     assert_eq!(found(&saves), [(Kind::LostRegister, 8)]);
-    // mov r8, rbx; mov rbx, rdi; nop; mov rbx, r8; jmp to another function: r8 is no argument, but a rest.
-    let rest = [0x49, 0x89, 0xd8, 0x48, 0x89, 0xfb, 0x90, 0x4c, 0x89, 0xc3, 0xe9, 0, 1, 0, 0];
-    assert_eq!(found(&rest), [(Kind::LostRegister, 6)]);
+    // mov r8, rbx; mov rbx, rdi; nop; mov rbx, r8; jmp to another function: the copy in r8 is left over.
+    let left_over = [0x49, 0x89, 0xd8, 0x48, 0x89, 0xfb, 0x90, 0x4c, 0x89, 0xc3, 0xe9, 0, 1, 0, 0];
+    assert_eq!(found(&left_over), [(Kind::LostRegister, 6)]);
     // push rcx; mov [rsp], rbx; mov rbx, rdi; call rsi; nop; mov rbx, [rsp]; mov rax, [rbx]; pop rcx; ret: also after a call.
     let after_call = [
         0x51, 0x48, 0x89, 0x1c, 0x24, 0x48, 0x89, 0xfb, 0xff, 0xd6, 0x90, 0x48, 0x8b, 0x1c, 0x24, 0x48, 0x8b,
